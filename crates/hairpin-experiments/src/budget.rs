@@ -15,8 +15,8 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::quantity::SECOND_NS;
 use crate::sends;
-use crate::sequence::{self, Blocks, Planned};
-use crate::shared::{self, LASTS};
+use crate::sequence::{self, Blocks};
+use crate::shared::LASTS;
 
 /// Duration of an ordinary experiment, in ns.
 pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
@@ -99,12 +99,7 @@ impl Budget {
         }
         let at_most_ns = knobs.value("at-most").unwrap_or(MAX_UNTIL_NS);
         Ok(Self {
-            over_ns: match (over_ns, rounds, quick) {
-                (Some(over_ns), _, _) => Some(over_ns),
-                (None, Some(_), _) => None,
-                (None, None, true) => Some(QUICK_NS),
-                (None, None, false) => Some(ORDINARY_NS),
-            },
+            over_ns: over_ns.or(rounds.is_none().then_some(if quick { QUICK_NS } else { ORDINARY_NS })),
             blocks: rounds,
             min_blocks: if quick { INTERVAL_BLOCKS } else { MIN_BLOCKS },
             max_ns: quick.then_some(MAX_QUICK_NS),
@@ -151,15 +146,18 @@ impl Budget {
     }
 }
 
+/// Knobs that set the number of rounds.
+pub const ROUND_COUNTS: &[&str] = &["rounds", "over", "until", "at-most", "quick"];
 /// Knobs that set the length of a round.
-const LENGTHS: &[&str] = &["count", "duration", "exchanges", "bytes", "warmup", "omit", "idle", "ramp", "recovery"];
+pub const LENGTHS: &[&str] =
+    &["count", "duration", "exchanges", "bytes", "warmup", "omit", "idle", "ramp", "recovery"];
 
 /// Shortens the rounds until [`INTERVAL_BLOCKS`] blocks fit `max_ns`, as far as the figures allow.
-fn shorten(planned: &mut Vec<Planned>, max_ns: u64, capabilities: &HostCapabilities) {
+fn shorten(planned: &mut Vec<RoundOrder>, max_ns: u64, capabilities: &HostCapabilities) {
     let full = planned.clone();
     for divisor in [1, 2, 4, 8] {
-        *planned = full.iter().map(|planned| planned.shortened(divisor)).collect();
-        if estimate::block_ns(planned, capabilities).saturating_mul(INTERVAL_BLOCKS) <= max_ns {
+        *planned = full.iter().map(|order| sequence::shortened(order, divisor)).collect();
+        if estimate::orders_ns(planned, capabilities).saturating_mul(INTERVAL_BLOCKS) <= max_ns {
             return;
         }
     }
@@ -170,6 +168,9 @@ fn look_times_ns(at_most_ns: u64) -> impl Iterator<Item = u64> {
     LOOK_TIMES_SIXTHS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
 }
 
+/// A round and the place of its run.
+pub type PlacedOrder = (usize, RoundOrder);
+
 impl Experiment {
     /// Returns the next rounds, given the results so far. Called until it returns [`Step::Done`].
     ///
@@ -179,11 +180,11 @@ impl Experiment {
     /// # Errors
     /// [`Refused`] if the knobs request something impossible.
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
-        let (mut budget, seed, common) = (Budget::read(knobs)?, knobs.seed()?, shared::common(knobs));
+        let (mut budget, seed) = (Budget::read(knobs)?, knobs.seed()?);
         let traces = knobs.is_on("trace");
         let (mut planned, skipped) = (self.plan)(knobs, capabilities)?;
         let quick = knobs.is_on("quick");
-        let evidence_ns = if traces { evidence::expected_ns(&planned, common, capabilities) } else { 0 };
+        let evidence_ns = if traces { evidence::expected_ns(&planned, capabilities) } else { 0 };
         if quick {
             let max_ns = MAX_QUICK_NS - evidence_ns.min(QUICK_EVIDENCE_NS);
             budget.max_ns = Some(max_ns);
@@ -191,9 +192,9 @@ impl Experiment {
                 shorten(&mut planned, max_ns, capabilities);
             }
         }
-        let block_ns = estimate::block_ns(&planned, capabilities);
+        let block_ns = estimate::orders_ns(&planned, capabilities);
         let all_ns = budget.min_blocks.saturating_mul(block_ns);
-        if all_ns > MAX_LOADED_NS && planned.iter().any(|planned| planned.phases.is_some()) {
+        if all_ns > MAX_LOADED_NS && planned.iter().any(|order| order.phases.is_some()) {
             budget.min_blocks = INTERVAL_BLOCKS;
         }
         let Some(blocks) = budget.next(done, block_ns) else {
@@ -203,11 +204,10 @@ impl Experiment {
             if !traces {
                 return Ok(Step::Done);
             }
-            let step = evidence::step(&planned, done.rounds, capabilities, seed);
-            let left_ns = MAX_QUICK_NS.saturating_sub(done.elapsed_ns());
-            return Ok(if quick { evidence::within(step, &planned, left_ns, capabilities) } else { step });
+            let left_ns = quick.then(|| MAX_QUICK_NS.saturating_sub(done.elapsed_ns()));
+            return Ok(evidence::step(&planned, done.rounds, capabilities, seed, left_ns));
         };
-        let rounds = sequence::orders(&planned, blocks, seed, common)?;
+        let rounds = sequence::orders(&planned, blocks, seed)?;
         if blocks.first > 0 {
             return Ok(Step::Run { cases: Vec::new(), rounds, skipped: Vec::new(), forecast: Forecast::default() });
         }
@@ -219,19 +219,17 @@ impl Experiment {
             forecast.evidence_ns = if quick { evidence_ns.min(left_ns) } else { evidence_ns };
             forecast.lasts_ns = forecast.lasts_ns.saturating_add(forecast.evidence_ns);
         }
-        let cases = planned.into_iter().map(|planned| planned.case).collect();
+        let cases = planned.into_iter().map(|order| order.case).collect();
         Ok(Step::Run { cases, rounds, skipped, forecast })
     }
-}
 
-impl Experiment {
     /// Returns the rounds of the cases that [`Experiment::refine`] adds, if any.
     fn refine_step(
         &self,
         budget: &Budget,
         knobs: &Knobs,
         capabilities: &HostCapabilities,
-        planned: &[Planned],
+        planned: &[RoundOrder],
         done: &Done<'_>,
     ) -> Result<Option<Step>, Refused> {
         let Some(refine) = self.refine else { return Ok(None) };
@@ -245,20 +243,15 @@ impl Experiment {
         // `--rounds` rounds or the minimum, back to back.
         let count = u32::try_from(budget.blocks.unwrap_or(budget.min_blocks)).unwrap_or(u32::MAX);
         let blocks = Blocks { first: done.timed_blocks(), count, ..Blocks::default() };
-        let rounds = sequence::orders(&more, blocks, knobs.seed()?, shared::common(knobs))?;
+        let rounds = sequence::orders(&more, blocks, knobs.seed()?)?;
         let ends_ns = done.elapsed_ns().saturating_add(estimate::orders_ns(&rounds, capabilities));
         if budget.max_ns.is_some_and(|max_ns| ends_ns > max_ns) {
             return Ok(None);
         }
-        let cases = more.into_iter().map(|planned| planned.case).collect();
+        let cases = more.into_iter().map(|order| order.case).collect();
         Ok(Some(Step::Run { cases, rounds, skipped: Vec::new(), forecast: Forecast::default() }))
     }
-}
 
-/// A round and the place of its run.
-pub type PlacedOrder = (usize, RoundOrder);
-
-impl Experiment {
     /// Returns the next rounds of two runs of this experiment in shared blocks, in order, each with the place of its
     /// run, and the time of the look that follows: the next of four after `last_look_ns`. `None` if no look is left.
     ///
@@ -276,16 +269,15 @@ impl Experiment {
         let (mut templates, mut places, mut block_ns) = (Vec::new(), Vec::new(), 0);
         for (place, (knobs, capabilities)) in runs.into_iter().enumerate() {
             let (planned, _) = (self.plan)(knobs, capabilities)?;
-            block_ns += estimate::block_ns(&planned, capabilities);
+            block_ns += estimate::orders_ns(&planned, capabilities);
             places.resize(places.len() + planned.len(), place);
-            let common = shared::common(knobs);
-            templates.extend(planned.iter().map(|planned| sequence::order(planned, common)));
+            templates.extend(planned);
         }
         // On a busy machine blocks take longer than estimated.
         let block_ns = block_ns.max(from.begin_ns / u64::from(from.first.max(1)));
         let budget = Budget { over_ns: None, blocks: None, min_blocks: MIN_BLOCKS, max_ns: None, until: None };
         let (blocks, seed) = (budget.spread(from, Some(look_ns - from.begin_ns), block_ns), runs[0].0.seed()?);
-        let orders = sequence::spread(&templates, blocks, seed)?;
+        let orders = sequence::orders(&templates, blocks, seed)?;
         let numbers = (blocks.first..).take(blocks.count as usize);
         let places = numbers.flat_map(|block| sequence::permutation(places.len(), seed, block)).map(|at| places[at]);
         Ok(Some((places.zip(orders).collect(), look_ns)))

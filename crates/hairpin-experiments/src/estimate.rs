@@ -3,10 +3,8 @@
 use hairpin_model::{Case, CpuIdle, Extent, HostCapabilities, Load, Placement, RoughRoundTrip, RoundOrder, Waiting};
 
 use crate::exchange_time;
-use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::SECOND_NS;
-use crate::sequence::Planned;
 
 /// Overhead of a round in starts of a small process: starting two processes, a connection, teardown, saving. Measured as
 /// 18 ms where a start takes 0.72 ms (AMD EPYC, 2 CPUs, Linux 6.18, 2026-11-26).
@@ -30,12 +28,6 @@ const CONNECTION_NS: u64 = 20_000;
 
 /// Cost of a write to a stream in addition to its bytes, in ns.
 const WRITE_NS: u64 = 1_000;
-
-/// Duration of a block of these cases, one round each, in ns.
-pub fn block_ns(planned: &[Planned], capabilities: &HostCapabilities) -> u64 {
-    let each = planned.iter().map(|planned| round_ns(&planned.case, [planned.warm_up, planned.extent], capabilities));
-    each.fold(0, u64::saturating_add)
-}
 
 /// Duration of these rounds back to back, in ns.
 pub fn orders_ns(orders: &[RoundOrder], capabilities: &HostCapabilities) -> u64 {
@@ -85,15 +77,6 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
 fn throttling(case: &Case, capabilities: &HostCapabilities) -> f64 {
     let used_cpus = if case.ends.placement.has_own_cpus() { 2.0 } else { 1.0 };
     capabilities.cpu_quota.map_or(1.0, |quota| (used_cpus / quota).max(1.0))
-}
-
-impl Planned {
-    /// Plans a case with the time-out of `--timeout`, or else the default time-out of its link.
-    pub fn of(case: Case, warm_up: Extent, extent: Extent, knobs: &Knobs, capabilities: &HostCapabilities) -> Self {
-        let timeout_ns = knobs.value("timeout").unwrap_or_else(|| links::timeout_ns(&case, capabilities));
-        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
-        Self { case, extent, warm_up, timeout_ns, deadline_ns, phases: None }
-    }
 }
 
 /// Maximum duration of a round, in ns: a minute plus ten times its estimate and ten time-outs. A round that takes

@@ -4,7 +4,7 @@
 //! identical, so the difference in duration is the cost of tracing. Block numbers of evidence rounds differ from
 //! those of timed rounds, so that a comparison never pairs the two kinds.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{
@@ -17,7 +17,7 @@ use crate::experiment::{Forecast, Step};
 use crate::links;
 use crate::possible;
 use crate::selection::brief_list;
-use crate::sequence::{self, Common, Planned};
+use crate::sequence;
 
 /// Blocks of evidence rounds, each with a traced and an untraced round of every case. Cases with long exchanges over
 /// a link run only in the first block.
@@ -56,31 +56,40 @@ pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
         && capabilities.candidate(&case.primary().transport).is_some_and(is_tcp)
 }
 
-/// Returns the evidence rounds of all cases with a measured round, in execution order, and the skipped cases.
-pub fn rounds(
-    planned: &[Planned],
+/// Returns the step after the timed rounds: the evidence rounds of all cases with a measured round, or [`Step::Done`]
+/// if they have run. With `left_ns`, only the rounds that fit this time.
+pub fn step(
+    planned: &[RoundOrder],
     done: &[RoundRecord],
     capabilities: &HostCapabilities,
     seed: u64,
-) -> (Vec<RoundOrder>, Vec<Skipped>) {
-    let mut measured: BTreeMap<&str, &RoundRecord> = BTreeMap::new();
-    for record in done.iter().filter(|record| record.measured().is_some()) {
-        measured.entry(&record.case_id).or_insert(record);
+    left_ns: Option<u64>,
+) -> Step {
+    if done.iter().any(|record| record.order.purpose != Purpose::Timed) {
+        return Step::Done;
     }
-    let order_of = |planned: &Planned| measured.get(planned.case.id().as_str()).map(|record| record.order.clone());
+    let measured = done.iter().filter(|record| record.measured().is_some());
+    let measured: BTreeSet<&str> = measured.map(|record| record.case_id.as_str()).collect();
+    let is_measured = |order: &&RoundOrder| measured.contains(order.case.id().as_str());
     let first_unused = done.iter().map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0);
-    orders(planned, order_of, capabilities, first_unused, seed)
+    let (mut rounds, skipped) = orders(planned.iter().filter(is_measured), capabilities, first_unused, seed);
+    if let Some(left_ns) = left_ns {
+        keep_fitting(&mut rounds, planned, left_ns, capabilities);
+    }
+    if rounds.is_empty() {
+        return Step::Done;
+    }
+    Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() }
 }
 
 /// Duration of the evidence rounds if every case has a measured round, in ns.
-pub fn expected_ns(planned: &[Planned], common: Common, capabilities: &HostCapabilities) -> u64 {
-    let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), capabilities, 0, 0);
+pub fn expected_ns(planned: &[RoundOrder], capabilities: &HostCapabilities) -> u64 {
+    let (orders, _) = orders(planned.iter(), capabilities, 0, 0);
     estimate::orders_ns(&orders, capabilities)
 }
 
 /// Keeps the evidence rounds that fit `left_ns`, one traced round of each case, in plan order.
-pub fn within(step: Step, planned: &[Planned], left_ns: u64, capabilities: &HostCapabilities) -> Step {
-    let Step::Run { cases, mut rounds, skipped, forecast } = step else { return step };
+fn keep_fitting(rounds: &mut Vec<RoundOrder>, planned: &[RoundOrder], left_ns: u64, capabilities: &HostCapabilities) {
     let place = |order: &RoundOrder| planned.iter().position(|planned| planned.case == order.case);
     let first = rounds.iter().map(|order| order.block).min();
     rounds.retain(|order| order.purpose == Purpose::Traced && Some(order.block) == first);
@@ -88,24 +97,19 @@ pub fn within(step: Step, planned: &[Planned], left_ns: u64, capabilities: &Host
     let fits = |count: &usize| estimate::orders_ns(&rounds[..*count], capabilities) <= left_ns;
     let count = (0..=rounds.len()).rev().find(fits).unwrap_or(0);
     rounds.truncate(count);
-    if rounds.is_empty() { Step::Done } else { Step::Run { cases, rounds, skipped, forecast } }
 }
 
-fn orders(
-    planned: &[Planned],
-    order_of: impl Fn(&Planned) -> Option<RoundOrder>,
+fn orders<'o>(
+    planned: impl Iterator<Item = &'o RoundOrder>,
     capabilities: &HostCapabilities,
     first_block: u32,
     seed: u64,
 ) -> (Vec<RoundOrder>, Vec<Skipped>) {
     let (mut templates, mut quick) = (Vec::new(), Vec::new());
     let mut left_out = Vec::new();
-    for planned in planned.iter().filter(|planned| is_traced(&planned.case, capabilities)) {
-        let case = &planned.case;
-        let (Some(candidate), Some(order)) = (capabilities.candidate(&case.primary().transport), order_of(planned))
-        else {
-            continue;
-        };
+    for order in planned.filter(|order| is_traced(&order.case, capabilities)) {
+        let case = &order.case;
+        let Some(candidate) = capabilities.candidate(&case.primary().transport) else { continue };
         if templates.len() == 2 * MAX_CASES {
             left_out.push(case);
             continue;
@@ -114,13 +118,8 @@ fn orders(
             continue;
         };
         let (extent, warm_up) = (Extent::Count(count), Extent::Count(0));
-        let both = [Purpose::Traced, Purpose::Untraced].map(|purpose| RoundOrder {
-            purpose,
-            extent,
-            warm_up,
-            not_before_ns: 0,
-            ..order.clone()
-        });
+        let both = [Purpose::Traced, Purpose::Untraced];
+        let both = both.map(|purpose| RoundOrder { purpose, extent, warm_up, ..order.clone() });
         if window_ns < MIN_LONG_NS || !case.crosses_a_network() {
             quick.extend(both.clone());
         }
@@ -163,16 +162,4 @@ fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     let windows = (TARGET_NS / window_ns).clamp(min, max);
     let writes = (exchange.writes.sizes().len() + exchange.sizes_answered().len()) as u64;
     (windows * exchange.pipeline).min((MAX_WRITES / writes).max(min))
-}
-
-/// Returns the step after the timed rounds: the evidence rounds, or [`Step::Done`] if they have run.
-pub fn step(planned: &[Planned], done: &[RoundRecord], capabilities: &HostCapabilities, seed: u64) -> Step {
-    if done.iter().any(|record| record.order.purpose != Purpose::Timed) {
-        return Step::Done;
-    }
-    let (rounds, skipped) = rounds(planned, done, capabilities, seed);
-    if rounds.is_empty() {
-        return Step::Done;
-    }
-    Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() }
 }

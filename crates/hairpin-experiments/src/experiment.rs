@@ -4,7 +4,6 @@ use hairpin_model::{Case, HostCapabilities, PlannedTraffic, Refused, RoundOrder,
 
 use crate::knob::Knob;
 use crate::knobs::Knobs;
-use crate::sequence::Planned;
 
 /// A question, and functions that plan the rounds to answer it.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +22,10 @@ pub struct Experiment {
 }
 
 /// Returns more cases, given the knobs, the first plan and the rounds done; an empty list ends the experiment.
-pub type Refine = fn(&Knobs, &HostCapabilities, &[Planned], &[RoundRecord]) -> Result<Vec<Planned>, Refused>;
+pub type Refine = fn(&Knobs, &HostCapabilities, &[RoundOrder], &[RoundRecord]) -> Result<Vec<RoundOrder>, Refused>;
 
 /// The rounds of a block in plan order, and the cases that cannot run.
-pub type Planning = (Vec<Planned>, Vec<Skipped>);
+pub type Planning = (Vec<RoundOrder>, Vec<Skipped>);
 
 /// The results so far.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,11 +4,11 @@
 //! lowest undelivered rate above it, until these two rates are close.
 
 use hairpin_model::flow::Direction;
+use hairpin_model::names::grouped;
 use hairpin_model::one_way::WHOLE;
-use hairpin_model::{Case, HostCapabilities, Load, Measured, RoundRecord, knee};
+use hairpin_model::{Case, HostCapabilities, Load, Measured, RoundOrder, RoundRecord, knee};
 
 use crate::links;
-use crate::sequence::Planned;
 
 pub const MAX_RATES: usize = 16;
 /// Rates of the first sweep if the link rate is unknown, messages/s.
@@ -41,19 +41,12 @@ fn round(per_s: f64) -> f64 {
 }
 
 /// Returns the next case of each unfinished sweep, given the rounds done so far.
-pub fn refine_rates(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
-    let mut sweeps: Vec<(Case, Vec<(f64, bool)>)> = Vec::new();
-    let cases = planned.iter().map(|planned| &planned.case).chain(done.iter().map(|round| &round.order.case));
+pub fn refine_rates(planned: &[RoundOrder], done: &[RoundRecord]) -> Vec<Case> {
+    let cases = planned.iter().chain(done.iter().map(|round| &round.order)).map(|order| &order.case);
     let mut seen = std::collections::BTreeSet::new();
-    for case in cases.filter(|case| case.replicate == 0 && seen.insert(case.id())) {
-        let Some(per_s) = case.primary().load.rate_per_s() else { continue };
-        let Some(whole) = is_delivered(case, done) else { continue };
-        let apart = case.without_rate();
-        match sweeps.iter_mut().find(|(sweep, _)| *sweep == apart) {
-            Some((_, rates)) => rates.push((per_s, whole)),
-            None => sweeps.push((apart, vec![(per_s, whole)])),
-        }
-    }
+    let cases = cases.filter(|case| case.replicate == 0 && seen.insert(case.id()));
+    let rate = |case: &Case| Some((case.primary().load.rate_per_s()?, is_delivered(case, done)?));
+    let sweeps = grouped(cases.filter_map(|case| Some((case.without_rate(), rate(case)?))));
     sweeps.into_iter().filter_map(|(sweep, rates)| Some(sweep.at_rate(next_rate(rates)?))).collect()
 }
 

@@ -6,6 +6,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod budget;
+pub mod combinations;
 pub mod command;
 pub mod estimate;
 pub mod evidence;

@@ -8,7 +8,7 @@
 
 use hairpin_model::case::{LOOPBACK, PathKind};
 use hairpin_model::flow::Direction;
-use hairpin_model::{Card, Case, Fallback, FarHost, HostCapabilities, KnownLink, Placement, Refused, RemotePath};
+use hairpin_model::{Case, Fallback, FarHost, HostCapabilities, KnownLink, Placement, Refused, RemotePath};
 
 use crate::knobs::Knobs;
 use crate::quantity::{MAX_TIMEOUT_NS, SECOND_NS};
@@ -42,18 +42,17 @@ pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     }
 }
 
-/// Replaces unreliable transports if datagrams do not get through and the user allows a fallback. Returns the card of
-/// the transport that then carries the case's first flow; `None` if nothing was replaced.
-pub fn fall_back<'c>(case: &mut Case, capabilities: &'c HostCapabilities) -> Option<&'c Card> {
+/// Replaces unreliable transports if datagrams do not get through and the user allows a fallback. Returns `None` if
+/// nothing was replaced.
+pub fn fall_back(case: &mut Case, capabilities: &HostCapabilities) -> Option<()> {
     let (to, evidence) = capabilities.far.as_ref()?.fallback.as_ref()?;
     let is_lost = |name: &str| capabilities.candidate(name).is_some_and(|candidate| !candidate.card.reliable);
     let from = case.flows.iter().map(|flow| flow.transport.clone()).find(|name| is_lost(name))?;
     for flow in case.flows.iter_mut().filter(|flow| is_lost(&flow.transport)) {
         flow.transport.clone_from(to);
     }
-    let fallback = Fallback { from, to: to.clone(), evidence: evidence.clone() };
-    case.path.across.as_mut()?.fallback = Some(fallback);
-    Some(&capabilities.candidate(&case.primary().transport)?.card)
+    case.path.across.as_mut()?.fallback = Some(Fallback { from, to: to.clone(), evidence: evidence.clone() });
+    Some(())
 }
 
 /// Returns the values of the knob `link`, in the order given, without duplicates.

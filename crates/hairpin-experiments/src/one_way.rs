@@ -1,15 +1,14 @@
 //! Knobs and round lengths shared by experiments with one-way loads.
 
-use hairpin_model::flow::{Direction, Ways};
+use hairpin_model::flow::{Direction, LoadWays};
 pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
-use hairpin_model::{Case, Flow, HostCapabilities, Repeat};
-use hairpin_model::{Extent, Refused};
+use hairpin_model::{Case, Extent, Flow, HostCapabilities, Refused, Repeat, RoundOrder};
 
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::MAX_MESSAGES;
-use crate::sequence::Planned;
+use crate::sequence;
 use crate::shared::{self, AUTO};
 
 /// Default measured time of a round, in ns.
@@ -28,23 +27,23 @@ pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direct
     .print(|repeat| repeat.values("", |case| Some(case.primary().direction.to_string())));
 
 /// Returns the case with its flow in this direction. Both ways add a second flow, from server to client.
-pub fn in_direction(case: &Case, ways: Ways) -> Case {
+pub fn in_direction(case: &Case, ways: LoadWays) -> Case {
     case.clone().with(|case| {
-        case.primary_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
-        if ways == Ways::Both {
+        case.primary_mut().direction = if ways == LoadWays::Down { Direction::Down } else { Direction::Up };
+        if ways == LoadWays::Both {
             let back = Flow { id: "back".into(), direction: Direction::Down, ..case.primary().clone() };
             case.flows.push(back);
         }
     })
 }
 
-pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(Ways::WORDS))
+pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(LoadWays::WORDS.split_at(3).0))
     .help("Direction: up (client to server), down (server to client), both at once, or all")
     .many()
     .or(&["up"])
     .print(|repeat| {
         repeat.values("", |case| {
-            let ways = if case.goes_both_ways() { Ways::Both.word() } else { case.primary().direction.word() };
+            let ways = if case.goes_both_ways() { LoadWays::Both.word() } else { case.primary().direction.word() };
             Some(ways.to_owned())
         })
     });
@@ -114,7 +113,7 @@ impl Lengths {
     }
 
     /// Plans the case with these lengths; the defaults are longer over a link.
-    pub fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
+    pub fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> RoundOrder {
         let travel_ns = links::travel_ns(&case, capabilities);
         // Two directions that fill a link delay each other's ACKs, so each reaches its rate later.
         let [warm_up_times, times] =
@@ -124,7 +123,7 @@ impl Lengths {
         };
         let warm_up = lasts(self.warm_up, WARM_UP_NS, warm_up_times);
         let extent = lasts(self.extent, DURATION_NS, times);
-        Planned::of(case, warm_up, extent, knobs, capabilities)
+        sequence::template(case, [warm_up, extent], knobs, capabilities)
     }
 }
 

@@ -322,12 +322,10 @@ fn check_two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> 
     }
     if case.ends.cpus == WhichCpus::Other {
         check_two_pairs(case.ends.placement, capabilities)?;
-    }
-    if case.ends.cpus == WhichCpus::Other && case.ends.placement == Placement::Unpinned {
-        return Err(why(
-            "its ends are not pinned, so no CPUs are known to be free",
-            "use --load-cpu same, or another --placement",
-        ));
+        if case.ends.placement == Placement::Unpinned {
+            let hint = "use --load-cpu same, or another --placement";
+            return Err(why("its ends are not pinned, so no CPUs are known to be free", hint));
+        }
     }
     let is_one_given = capabilities.given_cpus.is_some_and(|[client, server]| client == server);
     if case.ends.placement == Placement::CrossCpu && is_one_given {

@@ -1,5 +1,6 @@
 //! Rounds that check a claim by measuring pairs of cases. The two cases of a pair differ in one setting.
 
+use hairpin_model::names::distinct;
 use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, HostCapabilities, Remedy, RoundOrder, RoundRecord};
 
@@ -38,13 +39,8 @@ pub fn orders(
     seed: u64,
     first_block: u32,
 ) -> Vec<RoundOrder> {
-    let mut templates: Vec<RoundOrder> = Vec::new();
-    for case in pairs.iter().flatten() {
-        let known = templates.iter().any(|template| template.case == *case);
-        if let Some(nearest) = nearest(case, like).filter(|_| !known) {
-            templates.push(RoundOrder { case: case.clone(), ..nearest.clone() });
-        }
-    }
+    let template = |case: &Case| Some(RoundOrder { case: case.clone(), ..nearest(case, like)?.clone() });
+    let templates: Vec<RoundOrder> = distinct(pairs.iter().flatten()).into_iter().filter_map(template).collect();
     sequence::interleaved(&templates, first_block, blocks, seed)
 }
 

@@ -23,16 +23,18 @@ pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
         .ok_or_else(|| Refused::new(format!("`{text}` is not valid"), format!("a whole number from {min} to {max}")))
 }
 
+fn valid<T>(text: &str, value: T, is_valid: bool, expected: impl Into<String>) -> Result<T, Refused> {
+    if is_valid { Ok(value) } else { Err(Refused::new(format!("`{text}` is not valid"), expected)) }
+}
+
 /// Parses a number of bytes.
 ///
 /// # Errors
 /// [`Refused`] if it is not a number of bytes or out of range.
 pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     let number = parse::bytes(text)?;
-    if (min..=max).contains(&number) {
-        return Ok(number);
-    }
-    Err(Refused::new(format!("`{text}` is not valid"), format!("{} to {}", exact_bytes(min), exact_bytes(max))))
+    let expected = format!("{} to {}", exact_bytes(min), exact_bytes(max));
+    valid(text, number, (min..=max).contains(&number), expected)
 }
 
 /// Parses `on` or `off`.
@@ -53,10 +55,7 @@ pub fn switch(text: &str) -> Result<bool, Refused> {
 /// [`Refused`] if it is not a share or out of range.
 pub fn share(text: &str) -> Result<f64, Refused> {
     let share = parse::share(text)?;
-    if share > 0.0 && share < 1.0 {
-        return Ok(share);
-    }
-    Err(Refused::new(format!("`{text}` is not valid"), "a share above 0% and below 100%"))
+    valid(text, share, share > 0.0 && share < 1.0, "a share above 0% and below 100%")
 }
 
 /// Parses a duration to nanoseconds.
@@ -65,12 +64,10 @@ pub fn share(text: &str) -> Result<f64, Refused> {
 /// [`Refused`] if it is not a duration or out of range.
 pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused> {
     let duration_ns = parse::duration_ns(text)?;
-    if (min_ns..=max_ns).contains(&duration_ns) {
-        return Ok(duration_ns);
-    }
     let hours = max_ns / (3600 * SECOND_NS);
     let from = if min_ns == 0 { "from 0" } else { "above 0 and" };
-    Err(Refused::new(format!("`{text}` is not valid"), format!("a duration {from} up to {hours} h")))
+    let expected = format!("a duration {from} up to {hours} h");
+    valid(text, duration_ns, (min_ns..=max_ns).contains(&duration_ns), expected)
 }
 
 /// Parses a rate in messages per second: at least one per day, at most `max_per_s`.
@@ -79,10 +76,8 @@ pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused>
 /// [`Refused`] if it is not a rate or out of range.
 pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
     let rate = parse::rate_per_s(text)?;
-    if (1.0 / 86_400.0..=max_per_s).contains(&rate) {
-        return Ok(rate);
-    }
-    Err(Refused::new(format!("`{text}` is not valid"), format!("from one message per day to {max_per_s} per second")))
+    let expected = format!("from one message per day to {max_per_s} per second");
+    valid(text, rate, (1.0 / 86_400.0..=max_per_s).contains(&rate), expected)
 }
 
 /// Parses a number of messages (`500`) or a duration (`40ms`). Zero is valid.

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use hairpin_model::names::{self, grouped};
-use hairpin_model::{AnsweredBy, Candidate, Card, Case, EndKind, HostCapabilities, Reach, Refused, Skipped, WhyNot};
+use hairpin_model::{
+    AnsweredBy, Candidate, Card, Case, EndKind, HostCapabilities, Reach, Refused, RoundOrder, Skipped, WhyNot,
+};
 
 use crate::experiment::Planning;
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
-use crate::sequence::Planned;
 
 /// Returns the candidates that the knob `knob` (for instance `transport`) names, in the order given, without
 /// duplicates. With `all` or without a name, returns all candidates, in the order of the host capabilities.
@@ -57,103 +58,59 @@ pub fn ends(card: &Card, wanted: EndKind, is_explicit: bool) -> EndKind {
     }
 }
 
-/// Returns the possible cases that `planned` returns for these transports, and the skipped cases with reasons.
+/// Returns the possible cases among those that `plan` makes of the transports that can run here, without duplicates,
+/// and the skipped cases with one entry per transport and reason.
 ///
 /// # Errors
 /// [`Refused`] if nothing is left to run.
 pub fn possible_cases(
     candidates: &[&Candidate],
     capabilities: &HostCapabilities,
-    planned: impl Fn(&Card) -> Vec<Planned>,
+    plan: impl FnOnce(&[&Candidate]) -> Vec<RoundOrder>,
 ) -> Result<Planning, Refused> {
-    let mut collector = CaseCollector::new(capabilities);
-    for candidate in collector.runnable(candidates) {
-        planned(&candidate.card).into_iter().for_each(|planned| collector.offer(&candidate.card, planned));
+    let runnable: Vec<&Candidate> = candidates.iter().copied().filter(|one| one.can_run.is_ok()).collect();
+    let cannot_run = candidates.iter().filter_map(|one| Some((one.card.name, one.can_run.as_ref().err()?)));
+    let (mut possible, mut impossible, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    for mut order in plan(&runnable) {
+        links::fall_back(&mut order.case, capabilities);
+        let carrier = capabilities.candidate(&order.case.primary().transport);
+        let Some(Candidate { card, .. }) = carrier.filter(|_| seen.insert(order.case.id())) else { continue };
+        match possible::check(&order.case, card, capabilities) {
+            Ok(()) => possible.push(order),
+            Err(why) => impossible.push((order.case, why)),
+        }
     }
-    collector.finish()
+    // By transport and reason, in order of first appearance.
+    let groups = grouped(impossible.iter().map(|(case, why)| ((case.primary().transport.as_str(), why), case)));
+    if possible.is_empty() {
+        let of_cases = groups.into_iter().map(|((_, why), cases)| (brief_list(&cases), why));
+        return Err(nothing_left(cannot_run.map(|(name, why)| (name.to_owned(), why)).chain(of_cases).collect()));
+    }
+    let skip = |transport: &str, case, why: &WhyNot| Skipped {
+        transport: transport.to_owned(),
+        case,
+        reason: why.to_string(),
+    };
+    let mut skipped: Vec<Skipped> = cannot_run.map(|(name, why)| skip(name, None, why)).collect();
+    for ((transport, why), cases) in groups {
+        let still_runs = possible.iter().any(|order| order.case.primary().transport == transport);
+        skipped.push(skip(transport, still_runs.then(|| brief_list(&cases)), why));
+    }
+    Ok((possible, skipped))
 }
 
-/// Collects the possible cases, without duplicates, and the reasons why other cases are skipped.
-#[derive(Debug)]
-pub struct CaseCollector<'g> {
-    capabilities: &'g HostCapabilities,
-    planned_cases: Vec<Planned>,
-    impossible: Vec<(Case, WhyNot)>,
-    cannot_run: Vec<(&'static str, WhyNot)>,
-    seen: HashSet<String>,
-}
-
-impl<'g> CaseCollector<'g> {
-    pub fn new(capabilities: &'g HostCapabilities) -> Self {
-        let (planned_cases, impossible, cannot_run) = (Vec::new(), Vec::new(), Vec::new());
-        Self { capabilities, planned_cases, impossible, cannot_run, seen: HashSet::new() }
-    }
-
-    /// Returns the candidates that can run here, and records why the others cannot.
-    pub fn runnable<'c>(&mut self, candidates: &[&'c Candidate]) -> Vec<&'c Candidate> {
-        let mut runnable = Vec::new();
-        for candidate in candidates {
-            match &candidate.can_run {
-                Ok(_) => runnable.push(*candidate),
-                Err(why) => self.cannot_run.push((candidate.card.name, why.clone())),
-            }
-        }
-        runnable
-    }
-
-    /// Adds the case if it is possible, otherwise records the reason. Ignores duplicates.
-    pub fn offer(&mut self, card: &Card, mut planned: Planned) {
-        let card = links::fall_back(&mut planned.case, self.capabilities).unwrap_or(card);
-        if !self.seen.insert(planned.case.id()) {
-            return;
-        }
-        match possible::check(&planned.case, card, self.capabilities) {
-            Ok(()) => self.planned_cases.push(planned),
-            Err(why) => self.impossible.push((planned.case, why)),
+/// Why nothing can run, given what cannot run and why.
+fn nothing_left(reasons: Vec<(String, &WhyNot)>) -> Refused {
+    match reasons.as_slice() {
+        [] => Refused::new("no transport can be measured", "`hairpin list` shows what can run here"),
+        [(what, why)] => Refused::new(format!("cannot run {what}: {}", why.reason), why.hint.clone()),
+        [(what, why), others @ ..] => {
+            let same = others.iter().all(|(_, other)| other == why);
+            let more = if same { "for the same reason" } else { "for other reasons" };
+            let rest = format!("{} more cannot run {more}", others.len());
+            Refused::new(format!("cannot run {what}: {}; {rest}", why.reason), why.hint.clone())
         }
     }
-
-    /// Returns the planned cases, and the skipped cases with one entry per transport and reason.
-    ///
-    /// # Errors
-    /// [`Refused`] if nothing is left to run.
-    pub fn finish(self) -> Result<Planning, Refused> {
-        if self.planned_cases.is_empty() {
-            return Err(self.nothing_left());
-        }
-        let mut skipped: Vec<Skipped> = self.cannot_run.iter().map(|(name, why)| skip(name, why)).collect();
-        for ((transport, why), cases) in self.groups() {
-            let still_runs = self.planned_cases.iter().any(|planned| planned.case.primary().transport == transport);
-            let case = still_runs.then(|| brief_list(&cases));
-            skipped.push(Skipped { case, ..skip(transport, why) });
-        }
-        Ok((self.planned_cases, skipped))
-    }
-
-    /// Impossible cases by transport and reason, in order of first appearance.
-    fn groups(&self) -> Vec<((&str, &WhyNot), Vec<&Case>)> {
-        grouped(self.impossible.iter().map(|(case, why)| ((case.primary().transport.as_str(), why), case)))
-    }
-
-    fn nothing_left(&self) -> Refused {
-        let of_transports = self.cannot_run.iter().map(|(name, why)| ((*name).to_owned(), why));
-        let of_cases = self.groups().into_iter().map(|((_, why), cases)| (brief_list(&cases), why));
-        let reasons: Vec<(String, &WhyNot)> = of_transports.chain(of_cases).collect();
-        match reasons.as_slice() {
-            [] => Refused::new("no transport can be measured", "`hairpin list` shows what can run here"),
-            [(what, why)] => Refused::new(format!("cannot run {what}: {}", why.reason), why.hint.clone()),
-            [(what, why), others @ ..] => {
-                let same = others.iter().all(|(_, other)| *other == *why);
-                let more = if same { "for the same reason" } else { "for other reasons" };
-                let rest = format!("{} more cannot run {more}", others.len());
-                Refused::new(format!("cannot run {what}: {}; {rest}", why.reason), why.hint.clone())
-            }
-        }
-    }
-}
-
-fn skip(transport: &str, why: &WhyNot) -> Skipped {
-    Skipped { transport: transport.to_owned(), case: None, reason: why.to_string() }
 }
 
 /// Returns the label of the first case and the number of the others.

@@ -1,14 +1,13 @@
 //! Forecast of the traffic of one-way loads, shown before a run because such a load may fill a path.
 
 use hairpin_model::flow::Direction;
-use hairpin_model::{Extent, Flow, HostCapabilities, Load, PlannedTraffic};
+use hairpin_model::{Extent, Flow, HostCapabilities, Load, PlannedTraffic, RoundOrder};
 
 use crate::links;
 use crate::quantity::SECOND_NS;
-use crate::sequence::Planned;
 
-/// Returns the traffic of the one-way loads in `blocks` blocks of these cases, including warm-up.
-pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapabilities) -> PlannedTraffic {
+/// Returns the traffic of the one-way loads in `blocks` blocks of these rounds, including warm-up.
+pub(crate) fn forecast(planned: &[RoundOrder], blocks: u64, capabilities: &HostCapabilities) -> PlannedTraffic {
     let mut sends = PlannedTraffic::default();
     for planned in planned {
         let mut at_full_speed_s: f64 = 0.0;

@@ -4,56 +4,49 @@
 //! comparisons may pair them.
 
 use hairpin_model::phases::Phase;
-use hairpin_model::round::Purpose;
-use hairpin_model::{Case, Extent, PhaseLengths, Refused, RoundOrder};
+use hairpin_model::{Case, Extent, HostCapabilities, PhaseLengths, Refused, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::estimate;
+use crate::knobs::Knobs;
 use crate::links;
 
 /// Maximum rounds of a plan. Every command can read a saved run of this size.
 pub const MAX_ROUNDS: u64 = 20_000;
 pub const MAX_CASES: u64 = 2000;
 
-/// A case with the lengths and time-outs of its rounds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
-    pub case: Case,
-    /// How much to measure.
-    pub extent: Extent,
-    pub warm_up: Extent,
-    pub timeout_ns: u64,
-    /// See [`crate::estimate::deadline_ns`].
-    pub deadline_ns: u64,
-    /// Lengths of the phases of a probe under load.
-    pub phases: Option<PhaseLengths>,
-}
-
-impl Planned {
-    /// Returns the case with shorter rounds. A load that must first fill a link is at most halved.
-    pub fn shortened(&self, divisor: u64) -> Self {
-        let fills = self.case.flows.iter().any(|flow| flow.load.is_one_way()) && self.case.crosses_a_network();
-        let divisor = if fills { divisor.min(2) } else { divisor };
-        let shorter = |extent: Extent| match extent {
-            Extent::Count(count) => Extent::Count((count / divisor).max(count.min(links::MIN_MESSAGES))),
-            Extent::DurationNs(duration_ns) => Extent::DurationNs(duration_ns / divisor),
-        };
-        // A ramp that is too short does not fill the queue, which makes the round invalid.
-        let divisor_of = |phase: Phase| if phase == Phase::Ramp { 1 } else { divisor };
-        let phases = self.phases.map(|lengths| PhaseLengths::of(|phase| lengths.get(phase) / divisor_of(phase)));
-        let extent = phases.map_or_else(|| shorter(self.extent), |lengths| Extent::DurationNs(lengths.total_ns()));
-        Self { extent, warm_up: shorter(self.warm_up), phases, ..self.clone() }
+/// Returns the round order of a case for block 0, with this warm-up and this length, and the settings that all
+/// experiments share. The time-out is that of `--timeout`, or else the default of the case's link.
+pub fn template(case: Case, extents: [Extent; 2], knobs: &Knobs, capabilities: &HostCapabilities) -> RoundOrder {
+    let timeout_ns = knobs.value("timeout").unwrap_or_else(|| links::timeout_ns(&case, capabilities));
+    let port: u64 = knobs.value("port").unwrap_or(0);
+    let [warm_up, extent] = extents;
+    RoundOrder {
+        extent,
+        warm_up,
+        timeout_ns,
+        deadline_ns: estimate::deadline_ns(&case, extents, timeout_ns, capabilities),
+        keep_samples: knobs.value("keep-samples").unwrap_or(100_000),
+        allow_unmet_options: knobs.is_on("allow-unmet-options"),
+        port: u16::try_from(port).unwrap_or(0),
+        ..RoundOrder::of(case, 0)
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Common {
-    /// Maximum raw samples kept per round.
-    pub keep_samples: u64,
-    /// Continue if the kernel did not set an option as requested.
-    pub allow_unmet_options: bool,
-    /// The port to listen on; 0 for any.
-    pub port: u16,
+/// Returns the round order with a shorter round. A load that must first fill a link is at most halved.
+pub fn shortened(order: &RoundOrder, divisor: u64) -> RoundOrder {
+    let fills = order.case.flows.iter().any(|flow| flow.load.is_one_way()) && order.case.crosses_a_network();
+    let divisor = if fills { divisor.min(2) } else { divisor };
+    let shorter = |extent: Extent| match extent {
+        Extent::Count(count) => Extent::Count((count / divisor).max(count.min(links::MIN_MESSAGES))),
+        Extent::DurationNs(duration_ns) => Extent::DurationNs(duration_ns / divisor),
+    };
+    // A ramp that is too short does not fill the queue, which makes the round invalid.
+    let divisor_of = |phase: Phase| if phase == Phase::Ramp { 1 } else { divisor };
+    let phases = order.phases.map(|lengths| PhaseLengths::of(|phase| lengths.get(phase) / divisor_of(phase)));
+    let extent = phases.map_or_else(|| shorter(order.extent), |lengths| Extent::DurationNs(lengths.total_ns()));
+    RoundOrder { extent, warm_up: shorter(order.warm_up), phases, ..order.clone() }
 }
 
 /// Blocks at even intervals.
@@ -67,20 +60,11 @@ pub struct Blocks {
     pub apart_ns: u64,
 }
 
-/// Returns the round orders of every planned case in these blocks.
-///
-/// # Errors
-/// [`Refused`] if there would be more than [`MAX_ROUNDS`].
-pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) -> Result<Vec<RoundOrder>, Refused> {
-    let templates: Vec<RoundOrder> = planned.iter().map(|planned| order(planned, common)).collect();
-    spread(&templates, blocks, seed)
-}
-
 /// Returns every template once in each block, with the start time of the block.
 ///
 /// # Errors
 /// [`Refused`] if there would be more than [`MAX_ROUNDS`].
-pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Result<Vec<RoundOrder>, Refused> {
+pub fn orders(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Result<Vec<RoundOrder>, Refused> {
     let total = (templates.len() as u64).saturating_mul(u64::from(blocks.count));
     if total > MAX_ROUNDS {
         return Err(Refused::new(
@@ -111,25 +95,6 @@ pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed
         })
     });
     in_order.collect()
-}
-
-/// Returns the round order of one case, for block 0.
-pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
-    RoundOrder {
-        case: planned.case.clone(),
-        purpose: Purpose::Timed,
-        block: 0,
-        extent: planned.extent,
-        warm_up: planned.warm_up,
-        timeout_ns: planned.timeout_ns,
-        deadline_ns: planned.deadline_ns,
-        keep_samples: common.keep_samples,
-        allow_unmet_options: common.allow_unmet_options,
-        port: common.port,
-        not_before_ns: 0,
-        link_seed: 0,
-        phases: planned.phases,
-    }
 }
 
 /// Returns a random permutation of `0..len` that depends only on the seed and the block number.

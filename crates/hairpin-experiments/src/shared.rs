@@ -1,20 +1,17 @@
-//! Knobs that several experiments share, and the parts of a case that these knobs set.
+//! Knobs that several experiments share, and what their values mean. [`crate::combinations`] makes cases of them.
 
 use hairpin_model::case::LOOPBACK;
 use hairpin_model::flow::{ConnectionUse, Pacing};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::{
-    AnsweredBy, Card, Case, CpuIdle, EndKind, Extent, FarHost, HostCapabilities, InjectedFault, KnownLink, Load,
-    Options, Placement, Refused, Repeat, Sysctls, Waiting, names,
+    Case, CpuIdle, EndKind, Extent, HostCapabilities, InjectedFault, Load, Options, Placement, Refused, Repeat,
+    Sysctls, Waiting, names,
 };
 
 use crate::knob::{Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;
-use crate::links;
 use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS};
-use crate::selection;
-use crate::sequence::{Common, MAX_CASES};
 
 /// The word for a value that the experiment chooses for each case.
 pub const AUTO: &str = "auto";
@@ -161,150 +158,6 @@ pub(crate) fn print_warm_up(repeat: &Repeat) -> Vec<String> {
     repeat.warm_up.map(argument).into_iter().collect()
 }
 
-/// The settings of a case except its load. Every combination of the values is measured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Circumstances {
-    waitings: Vec<Waiting>,
-    waitings_given: bool,
-    placements: Vec<Placement>,
-    placements_given: bool,
-    ends: Vec<EndKind>,
-    ends_given: bool,
-    links: Vec<KnownLink>,
-    /// The server's host, if it is not this one.
-    far: Option<FarHost>,
-    pub option_sets: Vec<Options>,
-    /// Options that `--option all` tries one at a time.
-    trials: Vec<OptionName>,
-    /// The values of each requested kernel setting.
-    sysctls: Vec<Vec<Sysctls>>,
-    cpu_idles: Vec<CpuIdle>,
-    replicates: Vec<u8>,
-    injected_fault: Option<InjectedFault>,
-    fault_in_replicate: Option<InjectedFault>,
-}
-
-impl Circumstances {
-    /// Reads the shared knobs. `is_trial` selects the options that `--option all` tries one at a time.
-    ///
-    /// # Errors
-    /// [`Refused`] for an invalid link, and for a kernel setting that cannot be changed for a single round.
-    pub fn read(
-        knobs: &Knobs,
-        capabilities: &HostCapabilities,
-        is_trial: impl Fn(OptionName) -> bool,
-    ) -> Result<Self, Refused> {
-        refuse_across_hosts(knobs, capabilities)?;
-        let every_option = knobs.has_every("option");
-        let mut option_sets: Vec<Options> = knobs.values("option");
-        if every_option || option_sets.is_empty() {
-            option_sets.push(Options::default());
-        }
-        let mut ends = knobs.choices("ends", EndKind::ALL);
-        if ends.is_empty() {
-            ends.push(EndKind::Processes);
-        }
-        let fault_in_replicate = knobs.value("replicate-fault");
-        let replicates = if knobs.is_on("replicate") || fault_in_replicate.is_some() { vec![0, 1] } else { vec![0] };
-        let trials = OptionName::ALL.iter().copied().filter(|name| every_option && is_trial(*name));
-        Ok(Self {
-            waitings: knobs.choices("waiting", Waiting::ALL),
-            waitings_given: !knobs.values::<Waiting>("waiting").is_empty() || knobs.has_every("waiting"),
-            placements: placements(knobs, capabilities)?,
-            placements_given: knobs.is_given("placement") || capabilities.given_cpus.is_some(),
-            ends,
-            ends_given: knobs.is_given("ends"),
-            links: links::asked(knobs, capabilities)?,
-            far: capabilities.far.clone(),
-            option_sets,
-            trials: trials.collect(),
-            sysctls: sysctls(knobs, capabilities)?,
-            cpu_idles: knobs.choices("cpu-idle", CpuIdle::ALL),
-            replicates,
-            injected_fault: knobs.value("injected-fault"),
-            fault_in_replicate,
-        })
-    }
-
-    /// Refuses a plan with too many cases before building them, so that a huge list cannot fill memory. `own_counts`
-    /// has the number of values of each of the experiment's own settings.
-    ///
-    /// # Errors
-    /// [`Refused`] if there would be more than [`MAX_CASES`].
-    pub fn refuse_too_many(&self, own_counts: &[usize]) -> Result<(), Refused> {
-        let shared = [
-            self.waitings.len().max(1),
-            self.placements.len(),
-            self.ends.len(),
-            self.links.len(),
-            self.option_sets.len() + self.trials.len(),
-            self.cpu_idles.len(),
-            self.replicates.len(),
-        ];
-        let settings = self.sysctls.iter().map(Vec::len);
-        let lengths = own_counts.iter().chain(&shared).copied().chain(settings).map(|length| length as u64);
-        let combinations = lengths.fold(1, u64::saturating_mul);
-        if combinations <= MAX_CASES {
-            return Ok(());
-        }
-        Err(Refused::new(
-            format!("the values combine to {combinations} cases, more than {MAX_CASES}"),
-            "use fewer values at once",
-        ))
-    }
-
-    /// Combines every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
-    pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
-        let cases = each(cases, &self.links, |case, link| links::set(case, link, self.far.as_ref()));
-        let cases = self.sysctls.iter().fold(cases, |cases, values| {
-            each(&cases, values, |case, value| case.sysctls = case.sysctls.clone().and(value))
-        });
-        let cases = each(&cases, &self.options_for(card), |case, options| case.primary_mut().options = options);
-        let cases = if self.waitings_given {
-            each(&cases, &self.waitings, |case, waiting| case.ends.waiting = waiting)
-        } else {
-            cases.into_iter().map(|case| case.with(|case| case.ends.waiting = default_waiting(case, card))).collect()
-        };
-        let cases: Vec<Case> = cases.into_iter().flat_map(|case| self.with_placements(case, card)).collect();
-        each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))
-    }
-
-    /// Returns the case with every placement. Without `--placement`, both ends share a CPU if no default suits.
-    fn with_placements(&self, case: Case, card: &Card) -> Vec<Case> {
-        let mut placed =
-            each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
-        if !self.placements_given && case.primary().threads > 1 {
-            return vec![case.with(|case| case.ends.placement = Placement::Unpinned)];
-        }
-        if !self.placements_given {
-            placed.retain(|case| has_default_placement(case, card));
-            if placed.is_empty() {
-                placed.push(case.with(|case| case.ends.placement = Placement::SameCpu));
-            }
-        }
-        placed
-    }
-
-    /// Combines every case with every depth of CPU sleep. Each case is followed by its replicate, if any.
-    pub fn with_replicates(&self, cases: &[Case]) -> Vec<Case> {
-        let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.ends.cpu_idle = cpu_idle);
-        each(&cases, &self.replicates, |case, replicate| {
-            case.replicate = replicate;
-            case.injected_fault =
-                if replicate == 1 { self.fault_in_replicate.or(self.injected_fault) } else { self.injected_fault };
-        })
-    }
-
-    /// Returns the given option sets. `all` adds the empty set, and a set per option of the card with a trial value.
-    fn options_for(&self, card: &Card) -> Vec<Options> {
-        let mut sets = self.option_sets.clone();
-        let of_card = self.trials.iter().filter(|name| card.options.contains(name));
-        let trials = of_card.filter_map(|name| name.trial_value().map(|value| (*name, value)));
-        sets.extend(trials.map(|(name, value)| Options::default().with(name, value)));
-        sets
-    }
-}
-
 /// Refuses knobs that need both ends on one host.
 pub(crate) fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(), Refused> {
     if capabilities.far.is_none() {
@@ -379,7 +232,7 @@ pub fn knobs_applied(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<V
 }
 
 /// Returns the values of the requested kernel settings. Refuses settings that cannot be changed here.
-fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
+pub(crate) fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
     let settings: Vec<Vec<Sysctls>> = knobs.values("sysctl");
     let mut seen: Vec<&str> = Vec::new();
     for name in settings.iter().filter_map(|values| values.first()).flat_map(Sysctls::iter).map(|(name, _)| name) {
@@ -387,43 +240,10 @@ fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sys
             let hint = format!("list all values in one flag: --sysctl {name}=A,B");
             return Err(Refused::new(format!("--sysctl {name} is given twice"), hint));
         }
-        (capabilities.may_set)(name).map_err(|why| Refused::new(why.reason, why.hint))?;
+        (capabilities.may_set)(name)?;
         seen.push(name);
     }
     Ok(settings)
-}
-
-/// Returns how the ends of a case wait without `--waiting`: one connection blocks, several are polled, and a
-/// transport without a file descriptor spins.
-fn default_waiting(case: &Case, card: &Card) -> Waiting {
-    if !card.waitings.contains(&Waiting::Poll) {
-        Waiting::Spin
-    } else if case.primary().wires() > 1 {
-        Waiting::Poll
-    } else {
-        Waiting::Block
-    }
-}
-
-/// Whether a default placement suits the case: spinning needs two CPUs, the kernel answers on one CPU, and over a
-/// link two CPUs make hardly any difference.
-fn has_default_placement(case: &Case, card: &Card) -> bool {
-    let by_kernel = card.answered_by == AnsweredBy::Kernel;
-    match case.ends.placement {
-        Placement::SameCpu => case.ends.waiting != Waiting::Spin || by_kernel,
-        Placement::CrossCpu => !by_kernel && (!case.crosses_a_network() || case.ends.waiting == Waiting::Spin),
-        _ => true,
-    }
-}
-
-/// Combines every case with every value.
-pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) -> Vec<Case> {
-    let with = |case: &Case, value: &V| {
-        let mut case = case.clone();
-        set(&mut case, value.clone());
-        case
-    };
-    cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect()
 }
 
 /// Returns the measured length of a round, if the knob `count` or the knob `duration` sets it.
@@ -440,11 +260,8 @@ pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
     }
 }
 
-pub fn common(knobs: &Knobs) -> Common {
-    let port: u64 = knobs.value("port").unwrap_or(0);
-    Common {
-        keep_samples: knobs.value("keep-samples").unwrap_or(100_000),
-        allow_unmet_options: knobs.is_on("allow-unmet-options"),
-        port: u16::try_from(port).unwrap_or(0),
-    }
+/// Returns the fault to inject into the server of a case with this replicate number.
+pub(crate) fn fault(knobs: &Knobs, replicate: u8) -> Option<InjectedFault> {
+    let of_replicate = knobs.value("replicate-fault").filter(|_| replicate == 1);
+    of_replicate.or(knobs.value("injected-fault"))
 }

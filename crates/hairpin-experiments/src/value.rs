@@ -1,6 +1,6 @@
 //! The parsed value of a knob.
 
-use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Pacing, Source, Ways};
+use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Pacing, Source};
 use hairpin_model::{
     Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
     Writes,
@@ -57,6 +57,7 @@ of_knob!(
     Real(f64),
     Extent(Extent),
     Options(Options),
+    Sysctl(Vec<Sysctls>),
     InjectedFault(InjectedFault),
     Writes(Writes),
     Remedy(Remedy)
@@ -72,22 +73,4 @@ macro_rules! word_of_knob {
     };
 }
 
-impl OfKnob for Vec<Sysctls> {
-    fn of(value: &Value) -> Option<Self> {
-        if let Value::Sysctl(values) = value.clone() { Some(values) } else { None }
-    }
-}
-
-word_of_knob!(
-    Waiting,
-    Placement,
-    EndKind,
-    CpuIdle,
-    Direction,
-    Pacing,
-    Source,
-    Ways,
-    LoadWays,
-    WhichCpus,
-    ConnectionUse
-);
+word_of_knob!(Waiting, Placement, EndKind, CpuIdle, Direction, Pacing, Source, LoadWays, WhichCpus, ConnectionUse);

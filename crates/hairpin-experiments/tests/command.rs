@@ -22,7 +22,7 @@ fn parsed(words: &[String], capabilities: &HostCapabilities) -> Vec<Case> {
     let told = shell::command(words);
     let mut words = words.iter();
     assert_eq!(words.next().map(String::as_str), Some("hairpin"), "{told}");
-    let experiment = experiments::find(words.next().expect("a name")).expect("a known experiment");
+    let experiment = experiments::find(words.next().expect("a name"), &[]).expect("a known experiment");
     let mut given = vec![("seed".to_owned(), vec!["7".to_owned()])];
     while let Some(flag) = words.next() {
         let name = flag.strip_prefix("--").unwrap_or_else(|| panic!("{told}: {flag} is no flag"));
@@ -152,7 +152,7 @@ fn every_flag_is_repeated() {
             }
         }
         given.iter_mut().filter(|(_, value)| value.is_empty()).for_each(|(_, value)| *value = "on".to_owned());
-        let experiment = experiments::find(name).unwrap();
+        let experiment = experiments::find(name, &[]).unwrap();
         let cases = planned(experiment, &given, &capabilities).unwrap_or_else(|| panic!("{line}"));
         assert!(assert_inverse(&cases, &capabilities) > 0, "{line}");
     }
@@ -314,7 +314,7 @@ fn under_loads() -> Vec<(&'static str, Repeat)> {
         case.clone().with(|case| case.flows.push(Flow::ping_pong("tcp").in_role(FlowRole::ForeignProbe)))
     };
     let given = [("responsiveness", "off".to_owned()), ("transport", "udp".to_owned())];
-    let under_load = experiments::find("under-load").unwrap();
+    let under_load = experiments::find("under-load", &[]).unwrap();
     let far = planned(under_load, &given, &with_servers_elsewhere(false)).expect("the flags are accepted").remove(0);
     let with_ramp = |case: &Case, ramp_ns: u64| {
         let phases = Some(PhaseLengths { ramp: ramp_ns, ..PhaseLengths::usual(true) });

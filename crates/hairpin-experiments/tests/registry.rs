@@ -23,8 +23,8 @@ fn every_file_in_the_folder_is_in_the_list() {
 
 #[test]
 fn an_experiment_is_found_by_name_or_the_nearest_name_is_suggested() {
-    assert_eq!(experiments::find("survey").unwrap().name, "survey");
-    let text = experiments::find("round-tripp").err().unwrap().to_string();
+    assert_eq!(experiments::find("survey", &[]).unwrap().name, "survey");
+    let text = experiments::find("round-tripp", &[]).err().unwrap().to_string();
     assert_eq!(text, "unknown experiment `round-tripp` (hint: did you mean `round-trip`?)");
 }
 
@@ -62,7 +62,7 @@ fn every_knob_follows_the_rules() {
 
 #[test]
 fn knobs_have_default_values_and_report_which_were_given() {
-    let round_trip = experiments::find("round-trip").unwrap();
+    let round_trip = experiments::find("round-trip", &[]).unwrap();
     let given = vec![("size", vec!["4,64KiB".to_owned(), "8".to_owned()]), ("allow-unmet-options", vec![])];
     let knobs = Knobs::from_given(round_trip.knobs, given).unwrap();
     assert_eq!(knobs.values::<u64>("size"), [4, 65_536, 8]);
@@ -74,7 +74,7 @@ fn knobs_have_default_values_and_report_which_were_given() {
 
 #[test]
 fn option_sets_keep_their_commas_and_repeated_flags_add_sets() {
-    let round_trip = experiments::find("round-trip").unwrap();
+    let round_trip = experiments::find("round-trip", &[]).unwrap();
     let set = |text: &str| ("option", vec![text.to_owned()]);
     let knobs = Knobs::from_given(round_trip.knobs, [set("nodelay=on,sndbuf=4096"), set("none")]).unwrap();
     let sets = [Options::parse("nodelay=on,sndbuf=4096").unwrap(), Options::default()];
@@ -83,7 +83,7 @@ fn option_sets_keep_their_commas_and_repeated_flags_add_sets() {
 
 #[test]
 fn all_expands_to_every_word_without_duplicates() {
-    let round_trip = experiments::find("round-trip").unwrap();
+    let round_trip = experiments::find("round-trip", &[]).unwrap();
     let knobs = Knobs::from_given(round_trip.knobs, [("waiting", vec!["spin,all".to_owned()])]).unwrap();
     let all = [Waiting::Spin, Waiting::Block, Waiting::Poll];
     assert_eq!(knobs.choices("waiting", Waiting::ALL), all);
@@ -94,7 +94,7 @@ fn all_expands_to_every_word_without_duplicates() {
 
 #[test]
 fn unknown_names_and_invalid_values_are_refused() {
-    let round_trip = experiments::find("round-trip").unwrap();
+    let round_trip = experiments::find("round-trip", &[]).unwrap();
     let refusal = |name: &str, texts: &[&str]| {
         let texts = texts.iter().map(|text| (*text).to_owned()).collect();
         Knobs::from_given(round_trip.knobs, [(name, texts)]).unwrap_err().to_string()

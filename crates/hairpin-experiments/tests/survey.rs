@@ -3,27 +3,16 @@
 use crate::common::{Plan, capabilities, capabilities_without, plan_on};
 use hairpin_experiments::Forecast;
 use hairpin_experiments::budget::{INTERVAL_BLOCKS, MIN_BLOCKS, ORDINARY_NS};
-use hairpin_experiments::estimate::{block_ns, orders_ns};
+use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::experiments::survey::{LINES, Over, SURVEY, SurveyLine};
-use hairpin_experiments::sequence::Planned;
-use hairpin_model::{EndKind, Extent, Placement, Waiting};
+use hairpin_model::{EndKind, Extent, Placement, RoundOrder, Waiting};
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
     plan_on(&capabilities(), &SURVEY, flags).unwrap()
 }
 
-fn planned(plan: &Plan) -> Vec<Planned> {
-    let first_block = plan.rounds.iter().filter(|order| order.block == 0);
-    first_block
-        .map(|order| Planned {
-            case: order.case.clone(),
-            extent: order.extent,
-            warm_up: order.warm_up,
-            timeout_ns: order.timeout_ns,
-            deadline_ns: order.deadline_ns,
-            phases: None,
-        })
-        .collect()
+fn planned(plan: &Plan) -> Vec<RoundOrder> {
+    plan.rounds.iter().filter(|order| order.block == 0).cloned().collect()
 }
 
 #[test]
@@ -149,39 +138,39 @@ fn the_methodology_lists_the_survey_as_it_is() {
     assert_eq!(tabled, listed, "the table should be\n{}", listed.join("\n"));
 }
 
-fn row(line: &SurveyLine, planned: &[Planned]) -> String {
+fn row(line: &SurveyLine, planned: &[RoundOrder]) -> String {
     let SurveyLine { name, waiting, placement, cpu_idle, count, .. } = line;
     let warm_up = match line.warm_up {
         Extent::Count(count) => format!("{count} messages"),
         Extent::DurationNs(duration_ns) => format!("{} ms", duration_ns / 1_000_000),
     };
     let over = match line.over {
-        Over::EchoHalves => "all that Hairpin answers",
+        Over::Served => "all that Hairpin answers",
         Over::Kernel => "all that the kernel answers",
         Over::All => "all",
         Over::One => "tcp",
     };
     let samples = count * MIN_BLOCKS;
-    let cases: Vec<Planned> = planned.iter().filter(|planned| is_of(line, planned)).cloned().collect();
+    let cases: Vec<RoundOrder> = planned.iter().filter(|planned| is_of(line, planned)).cloned().collect();
     let estimate = seconds(&cases);
     format!(
         "| `{name}` | {over} | {waiting} | {placement} | {cpu_idle} | {count} | {warm_up} | {samples} | {estimate} |"
     )
 }
 
-fn is_of(line: &SurveyLine, planned: &Planned) -> bool {
+fn is_of(line: &SurveyLine, planned: &RoundOrder) -> bool {
     let case = &planned.case;
     let by_kernel = case.primary().transport == "icmp";
     let of_kind = match line.over {
         Over::Kernel => by_kernel,
-        Over::EchoHalves => !by_kernel,
+        Over::Served => !by_kernel,
         Over::All | Over::One => true,
     };
     let choice = (case.ends.waiting, case.ends.placement, case.ends.cpu_idle, case.replicate);
     of_kind && choice == (line.waiting, line.placement, line.cpu_idle, line.replicate)
 }
 
-fn seconds(planned: &[Planned]) -> String {
-    let tenths = (MIN_BLOCKS * block_ns(planned, &capabilities()) + 50_000_000) / 100_000_000;
+fn seconds(planned: &[RoundOrder]) -> String {
+    let tenths = (MIN_BLOCKS * orders_ns(planned, &capabilities()) + 50_000_000) / 100_000_000;
     format!("{}.{} s", tenths / 10, tenths % 10)
 }

@@ -231,13 +231,14 @@ impl Finding {
     }
 }
 
-/// What `hairpin list` shows about a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// What `hairpin list` shows about a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
+#[schemars(rename = "ListedFinding")]
 pub struct FindingCard {
     pub code: &'static str,
     pub about: About,
-    /// What the finding says.
+    // What the finding says.
     pub what: &'static str,
-    /// Why the finding matters.
+    // Why the finding matters.
     pub why: &'static str,
 }

@@ -69,19 +69,7 @@ words! {
 }
 
 words! {
-    /// Directions of bytes.
-    pub enum Ways: "direction" {
-        /// From the client to the server.
-        Up = "up",
-        /// From the server to the client.
-        Down = "down",
-        /// Both directions at once, each on its own connections.
-        Both = "both",
-    }
-}
-
-words! {
-    /// Directions of the load on a probe.
+    /// Directions of a load.
     pub enum LoadWays: "direction" {
         /// From the client to the server.
         Up = "up",
@@ -116,6 +104,11 @@ words! {
         /// Writes as fast as the kernel accepts data; the kernel's TCP paces it (`SO_MAX_PACING_RATE`, socket(7)).
         Kernel = "kernel",
     }
+}
+
+impl LoadWays {
+    /// All but no load.
+    pub const SOME: &'static [Self] = Self::ALL.split_at(3).0;
 }
 
 /// Default write size of bulk data on a byte stream.

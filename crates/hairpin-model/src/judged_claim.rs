@@ -115,7 +115,7 @@ pub struct TestRun {
 }
 
 /// The claims, listed or tested: the content of `claims.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ClaimsReport {
     pub tool: Tool,
     pub command_line: Vec<String>,

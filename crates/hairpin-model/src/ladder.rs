@@ -7,6 +7,7 @@ use crate::compared_by::ComparedBy;
 use crate::exchange::Exchange;
 use crate::figure::Figure;
 use crate::flow::Load;
+use crate::names::{distinct, grouped};
 use crate::one_way::OneWayFigures;
 use crate::path;
 use crate::summary::CaseSummary;
@@ -138,34 +139,22 @@ pub struct Group<'r> {
 /// (same-cpu, cross-cpu, unpinned), then in plan order.
 pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     let several = path::several(cases);
-    let mut paths: Vec<Option<String>> = Vec::new();
-    let mut groups: Vec<((usize, Waiting, Placement), Group<'_>)> = Vec::new();
-    for summary in cases {
-        let case = &summary.case;
-        let path = several.then(|| path::over(case).unwrap_or_else(|| "without a link".to_owned()));
-        let (waiting, placement) = (case.ends.waiting, case.ends.placement);
-        let subject = subject(case);
+    let path_of = |case: &Case| several.then(|| path::over(case).unwrap_or_else(|| "without a link".to_owned()));
+    let paths = distinct(cases.iter().map(|summary| path_of(&summary.case)));
+    let of = |case: &Case| (path_of(case), case.ends.waiting, case.ends.placement, subject(case));
+    let all = grouped(cases.iter().map(|summary| (of(&summary.case), summary))).into_iter();
+    let groups = all.map(|((path, waiting, placement, subject), rows)| {
         let ends = if subject.is_empty() {
             format!("{waiting}, {placement}")
         } else {
             format!("{subject}, {waiting}, {placement}")
         };
-        if !paths.contains(&path) {
-            paths.push(path.clone());
-        }
-        match groups.iter_mut().find(|(_, group)| (&group.ends, &group.path) == (&ends, &path)) {
-            Some((_, group)) => group.rows.push(summary),
-            None => {
-                let place = paths.iter().position(|known| *known == path).unwrap_or(0);
-                let name = [Some(ends.clone()), path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
-                let (kind, rows) = (CaseKind::of(case), vec![summary]);
-                let group = Group { name, ends, path, subject, waiting, placement, kind, rows };
-                groups.push(((place, waiting, placement), group));
-            }
-        }
-    }
-    groups.sort_by_key(|(words, _)| *words);
-    let mut groups: Vec<Group<'_>> = groups.into_iter().map(|(_, group)| group).collect();
+        let name = [Some(ends.clone()), path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        Group { name, ends, path, subject, waiting, placement, kind: CaseKind::of(&rows[0].case), rows }
+    });
+    let mut groups: Vec<Group<'_>> = groups.collect();
+    let place = |path: &Option<String>| paths.iter().position(|known| known == path);
+    groups.sort_by_key(|group| (place(&group.path), group.waiting, group.placement));
     for group in &mut groups {
         match group.kind {
             CaseKind::RoundTrips | CaseKind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
@@ -199,13 +188,7 @@ fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
 }
 
 fn by_series(rows: &mut [&CaseSummary]) {
-    let mut series: Vec<Case> = Vec::new();
-    for row in rows.iter() {
-        let case = row.case.without_rate();
-        if !series.contains(&case) {
-            series.push(case);
-        }
-    }
+    let series = distinct(rows.iter().map(|row| row.case.without_rate()));
     let place = |row: &CaseSummary| series.iter().position(|known| *known == row.case.without_rate());
     let rate = |row: &CaseSummary| row.case.primary().load.rate_per_s().unwrap_or(0.0);
     rows.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| rate(a).total_cmp(&rate(b))));

@@ -42,6 +42,10 @@ pub struct ExceededLimit {
 }
 
 impl ExceededLimit {
+    fn new(limit: String, by: impl Into<String>, hint: &str) -> Self {
+        Self { limit, by: by.into(), hint: hint.to_owned() }
+    }
+
     /// `limit rate=100mbit: the load sends 200 Mbit/s`.
     pub fn cause(&self) -> String {
         format!("limit {}: {}", self.limit, self.by)
@@ -119,16 +123,9 @@ impl Limits {
         let Some(most) = self.rate_bits_per_s else { return Ok(()) };
         let limit = rate_word(most);
         let Some(own) = Self::case_bits_per_s(case, round_trip_ns) else {
-            return Err(ExceededLimit {
-                limit,
-                by: "the load sends as fast as it can".to_owned(),
-                hint: if case.flows.iter().any(|flow| matches!(flow.role, FlowRole::Probe | FlowRole::Load)) {
-                    "use --load-rate"
-                } else {
-                    "use offered-load, which sends at a --rate"
-                }
-                .to_owned(),
-            });
+            let is_under_load = case.flows.iter().any(|flow| matches!(flow.role, FlowRole::Probe | FlowRole::Load));
+            let hint = if is_under_load { "use --load-rate" } else { "use offered-load, which sends at a --rate" };
+            return Err(ExceededLimit::new(limit, "the load sends as fast as it can", hint));
         };
         let sum = own + beside_bits_per_s;
         if sum <= most {
@@ -136,17 +133,11 @@ impl Limits {
         }
         if case.flows.iter().any(|flow| flow.load.rate_per_s().is_none()) {
             let round_trip = quantities::duration(round_trip_ns as f64);
-            return Err(ExceededLimit {
-                limit,
-                by: format!("with a round trip of {round_trip} the load sends {}", quantities::bit_rate(sum)),
-                hint: "use smaller messages, or an experiment that takes a rate".to_owned(),
-            });
+            let by = format!("with a round trip of {round_trip} the load sends {}", quantities::bit_rate(sum));
+            return Err(ExceededLimit::new(limit, by, "use smaller messages, or an experiment that takes a rate"));
         }
-        Err(ExceededLimit {
-            limit,
-            by: format!("the load sends up to {}", quantities::bit_rate_argument(sum)),
-            hint: "use a smaller rate".to_owned(),
-        })
+        let by = format!("the load sends up to {}", quantities::bit_rate_argument(sum));
+        Err(ExceededLimit::new(limit, by, "use a smaller rate"))
     }
 
     /// Checks a round. `used_bytes` of the daily bytes are already used.
@@ -158,11 +149,8 @@ impl Limits {
         if let (Some(most), Some(lasts)) = (self.duration_ns, lasts_ns)
             && lasts > most
         {
-            return Err(ExceededLimit {
-                limit: self.words_of("duration"),
-                by: format!("the round lasts {}", quantities::duration(lasts as f64)),
-                hint: "use a shorter --duration and --warmup".to_owned(),
-            });
+            let by = format!("the round lasts {}", quantities::duration(lasts as f64));
+            return Err(ExceededLimit::new(self.words_of("duration"), by, "use a shorter --duration and --warmup"));
         }
         self.allow_bytes("the round sends", sends_bytes(order), used_bytes)
     }
@@ -181,8 +169,7 @@ impl Limits {
             None => return Ok(()),
             Some(most) => most.saturating_sub(used_bytes),
         };
-        let exceeded =
-            |by, hint: &str| ExceededLimit { limit: self.words_of("daily-bytes"), by, hint: hint.to_owned() };
+        let exceeded = |by: String, hint| ExceededLimit::new(self.words_of("daily-bytes"), by, hint);
         if left == 0 {
             return Err(exceeded("today's bytes are used up".to_owned(), "wait until the next day (UTC)"));
         }

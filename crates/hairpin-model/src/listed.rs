@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::card::Card;
 use crate::case::Placement;
 use crate::document::Document;
-use crate::finding::About;
+use crate::finding::FindingCard;
 use crate::link::LinkRecord;
 use crate::options::OptionName;
 
@@ -17,7 +17,7 @@ pub struct Catalog {
     pub transports: Vec<ListedTransport>,
     pub experiments: Vec<ListedExperiment>,
     pub remedies: Vec<ListedRemedy>,
-    pub findings: Vec<ListedFinding>,
+    pub findings: Vec<FindingCard>,
     pub options: Vec<ListedOption>,
     pub links: Vec<ListedLink>,
     /// The placements that pin both ends on this host.
@@ -65,14 +65,6 @@ pub struct ListedKnob {
 pub struct ListedRemedy {
     pub name: &'static str,
     pub summary: &'static str,
-}
-
-#[derive(Serialize, crate::JsonSchema)]
-pub struct ListedFinding {
-    pub code: &'static str,
-    pub about: About,
-    pub what: &'static str,
-    pub why: &'static str,
 }
 
 #[derive(Serialize, crate::JsonSchema)]
@@ -171,7 +163,7 @@ pub struct ListedRun {
     pub size_bytes: u64,
 }
 
-#[derive(Serialize, crate::JsonSchema)]
+#[derive(Clone, Debug, Serialize, crate::JsonSchema)]
 pub struct SkippedEntry {
     pub name: String,
     pub reason: String,

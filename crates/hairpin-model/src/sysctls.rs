@@ -53,11 +53,6 @@ impl Sysctls {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// One argument per setting: `net.ipv4.tcp_sack=0`.
-    pub fn arguments(&self) -> impl Iterator<Item = String> {
-        self.iter().map(|(name, value)| format!("{name}={value}"))
-    }
 }
 
 /// Accepts names such as `net.ipv4.tcp_sack`: letters, digits, `_` and `-` between single dots.
@@ -98,9 +93,10 @@ impl FromStr for Sysctls {
 }
 
 impl fmt::Display for Sysctls {
-    /// [`Sysctls::arguments`], separated by spaces.
+    /// One argument per setting, separated by spaces: `net.ipv4.tcp_sack=0`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.arguments().collect::<Vec<_>>().join(" "))
+        let settings: Vec<String> = self.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        out.write_str(&settings.join(" "))
     }
 }
 

@@ -25,6 +25,8 @@ use super::folder::Folder;
 use super::limits;
 use super::pages::{self, BoundedPages, damaged};
 
+/// The samples of all rounds.
+pub(super) const MERGED: &str = "samples.parquet";
 /// Maximum rows encoded or decoded at once.
 const MAX_ROWS: usize = 1 << 16;
 
@@ -51,7 +53,7 @@ pub(super) fn write(
     record: &RoundRecord,
     samples: &FlowSamples,
 ) -> Result<(), StoreError> {
-    let written = folder.write::<std::io::Error>(name, |file| {
+    let written = folder.write(name, |file| {
         writer(file.try_clone()?).and_then(|writer| write_columns(writer, record, samples)).map_err(into_io)
     });
     written.map_err(folder.error("write", name))
@@ -72,7 +74,7 @@ pub(super) fn merge<'n>(folder: &Folder, parts: impl Iterator<Item = &'n str>, n
         // The caller removes the parts next.
         Ok(file.sync_all()?)
     };
-    folder.write::<std::io::Error>(name, |file| copy(file).map_err(into_io)).map_err(folder.error("write", name))
+    folder.write(name, |file| copy(file).map_err(into_io)).map_err(folder.error("write", name))
 }
 
 fn append(
@@ -202,53 +204,27 @@ pub(super) struct SamplesFile {
     file_bytes: u64,
     metadata: ParquetMetaData,
     /// Row group by round and flow. In files of earlier versions the flow is `None` and means the primary flow.
-    groups: HashMap<(u32, Option<Vec<u8>>), usize>,
+    groups: Groups,
 }
 
-pub(super) fn open_round_file(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
-    let mut opened = SamplesFile::open(folder, name, limits::MAX_SAMPLES_BYTES, pages::MAX_METADATA_BYTES)?;
-    if column_index(&opened.metadata, FLOW).is_some() {
-        opened.find_groups().map_err(|error| folder.damaged(name, error.to_string()))?;
-    }
-    Ok(opened)
-}
-
-pub(super) fn open_merged_file(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
-    let mut opened = SamplesFile::open(folder, name, limits::MAX_MERGED_BYTES, pages::MAX_MERGED_METADATA_BYTES)?;
-    opened.find_groups().map_err(|error| folder.damaged(name, error.to_string()))?;
-    Ok(opened)
-}
+type Groups = HashMap<(u32, Option<Vec<u8>>), usize>;
 
 impl SamplesFile {
-    fn open(folder: &Folder, name: &str, max_bytes: u64, max_metadata: usize) -> Result<Self, StoreError> {
+    /// Opens the samples of one round, or the merged samples of all.
+    pub(super) fn open(folder: &Folder, name: &str) -> Result<Self, StoreError> {
+        let is_merged = name == MERGED;
+        let (max_bytes, max_metadata) = match is_merged {
+            true => (limits::MAX_MERGED_BYTES, pages::MAX_MERGED_METADATA_BYTES),
+            false => (limits::MAX_SAMPLES_BYTES, pages::MAX_METADATA_BYTES),
+        };
         let damaged = |error: ParquetError| folder.damaged(name, error.to_string());
         let file = folder.file(name, max_bytes).map_err(folder.error("read", name))?;
         let file_bytes = file.metadata().map_err(folder.error("read", name))?.len();
         let metadata = pages::metadata(&file, max_metadata).map_err(damaged)?;
+        let has_groups = is_merged || column_index(&metadata, FLOW).is_some();
+        let groups = if has_groups { find_groups(&metadata).map_err(damaged)? } else { HashMap::new() };
         let (folder, name) = (folder.clone(), name.to_owned());
-        Ok(Self { folder, name, file: Arc::new(file), file_bytes, metadata, groups: HashMap::new() })
-    }
-
-    /// Maps each flow of each round to its row group, using the columns' statistics.
-    fn find_groups(&mut self) -> Result<(), ParquetError> {
-        let round_column = column_index(&self.metadata, ROUND).ok_or_else(|| damaged("the column round"))?;
-        let flow_column = column_index(&self.metadata, FLOW);
-        for (number, group) in self.metadata.row_groups().iter().enumerate() {
-            let statistics = |column: usize| group.columns().get(column).and_then(ColumnChunkMetaData::statistics);
-            let Some(Statistics::Int32(round)) = statistics(round_column) else {
-                return Err(damaged("a row group's round"));
-            };
-            let round = single_value(round).ok_or_else(|| damaged("one round in each row group"))?.cast_unsigned();
-            let flow = flow_column.map(|column| match statistics(column) {
-                Some(Statistics::ByteArray(flow)) => single_value(flow).map(|flow| flow.data().to_vec()),
-                _ => None,
-            });
-            let flow = flow.map(|flow| flow.ok_or_else(|| damaged("one flow in each row group"))).transpose()?;
-            if self.groups.insert((round, flow), number).is_some() {
-                return Err(damaged("one row group for each flow of a round"));
-            }
-        }
-        Ok(())
+        Ok(Self { folder, name, file: Arc::new(file), file_bytes, metadata, groups })
     }
 
     /// Reads these columns of a flow that has `kept` samples in the round. Leaves the histograms empty.
@@ -320,6 +296,29 @@ impl SamplesFile {
             _ => Err(damaged(&format!("a column {name} of the right type"))),
         }
     }
+}
+
+/// Maps each flow of each round to its row group, using the columns' statistics.
+fn find_groups(metadata: &ParquetMetaData) -> Result<Groups, ParquetError> {
+    let round_column = column_index(metadata, ROUND).ok_or_else(|| damaged("the column round"))?;
+    let flow_column = column_index(metadata, FLOW);
+    let mut groups = Groups::new();
+    for (number, group) in metadata.row_groups().iter().enumerate() {
+        let statistics = |column: usize| group.columns().get(column).and_then(ColumnChunkMetaData::statistics);
+        let Some(Statistics::Int32(round)) = statistics(round_column) else {
+            return Err(damaged("a row group's round"));
+        };
+        let round = single_value(round).ok_or_else(|| damaged("one round in each row group"))?.cast_unsigned();
+        let flow = flow_column.map(|column| match statistics(column) {
+            Some(Statistics::ByteArray(flow)) => single_value(flow).map(|flow| flow.data().to_vec()),
+            _ => None,
+        });
+        let flow = flow.map(|flow| flow.ok_or_else(|| damaged("one flow in each row group"))).transpose()?;
+        if groups.insert((round, flow), number).is_some() {
+            return Err(damaged("one row group for each flow of a round"));
+        }
+    }
+    Ok(groups)
 }
 
 /// Returns the value of a column whose rows all have the same value, else `None`.

@@ -32,6 +32,6 @@ pub use limits::Memory;
 use linux::folder;
 #[cfg(target_os = "linux")]
 pub use linux::folder::{Folder, write_named};
-pub use listing::{Listing, SavedRun, Skipped};
+pub use listing::{Listing, SavedRun};
 pub use removal::NotRemoved;
 pub use run_folder::RunFolder;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use hairpin_model::{RunHeader, printable};
+use hairpin_model::{RunHeader, SkippedEntry, printable};
 
 use super::error::StoreError;
 use super::folder::{Entry, Folder};
@@ -23,19 +23,12 @@ pub struct SavedRun {
     pub is_being_written: bool,
 }
 
-/// An entry of a folder of runs that is not listed as a run.
-#[derive(Debug)]
-pub struct Skipped {
-    pub name: String,
-    pub reason: String,
-}
-
 #[derive(Debug)]
 pub struct Listing {
     /// Newest first.
     pub runs: Vec<SavedRun>,
     /// All other entries, sorted by name.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
     pub(super) folder: Folder,
 }
 
@@ -48,7 +41,7 @@ impl Listing {
         for entry in listing.folder.entries(MAX_ENTRIES).map_err(failed)? {
             match saved_run(&listing.folder, &entry) {
                 Ok(run) => listing.runs.push(run),
-                Err(reason) => listing.skipped.push(Skipped { name: entry.name, reason }),
+                Err(reason) => listing.skipped.push(SkippedEntry { name: entry.name, reason }),
             }
         }
         listing.runs.sort_by(|a, b| (b.head.started_unix_s, &b.name).cmp(&(a.head.started_unix_s, &a.name)));

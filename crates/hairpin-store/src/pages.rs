@@ -74,19 +74,15 @@ impl BoundedPages {
     }
 
     fn decompress(&self, stored: Bytes) -> Result<Bytes, ParquetError> {
-        let size = match self.compression {
-            Compression::SNAPPY if !stored.is_empty() => snap::raw::decompress_len(&stored).map_err(snappy_error)?,
-            _ => stored.len(),
-        };
+        let is_packed = self.compression == Compression::SNAPPY && !stored.is_empty();
+        let size = if is_packed { snap::raw::decompress_len(&stored).map_err(snappy_error)? } else { stored.len() };
         if size > MAX_PAGE_BYTES {
             return Err(damaged("pages of at most 4 MiB"));
         }
-        match self.compression {
-            Compression::SNAPPY if !stored.is_empty() => {
-                Ok(snap::raw::Decoder::new().decompress_vec(&stored).map_err(snappy_error)?.into())
-            }
-            _ => Ok(stored),
+        if !is_packed {
+            return Ok(stored);
         }
+        Ok(snap::raw::Decoder::new().decompress_vec(&stored).map_err(snappy_error)?.into())
     }
 }
 

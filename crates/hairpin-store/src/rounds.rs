@@ -23,7 +23,7 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord) -> Result<(), StoreE
 
 /// Rewrites the file atomically.
 pub(super) fn rewrite(folder: &Folder, records: &[RoundRecord]) -> Result<(), StoreError> {
-    let written = folder.write::<io::Error>(FILE, |file| {
+    let written = folder.write(FILE, |file| {
         let mut file = BufWriter::new(file);
         for record in records {
             serde_json::to_writer(&mut file, record)?;

@@ -4,13 +4,12 @@ use hairpin_model::names::distinct;
 use hairpin_model::samples::COLUMNS;
 use hairpin_model::{Flow, FlowRecord, Outcome, RoundRecord, Samples};
 
-use super::columns::{self, SamplesFile};
+use super::columns::{self, MERGED, SamplesFile};
 use super::error::StoreError;
 use super::folder::Folder;
 use super::{limits, rounds};
 
 pub(super) const FOLDER: &str = "samples";
-pub(super) const MERGED: &str = "samples.parquet";
 
 /// Merges the files of all rounds into one. Every step leaves a readable run: the records name the old files until
 /// the merged file is complete, and the old files are removed last.
@@ -83,11 +82,11 @@ impl KeptSamples {
             return Err(self.folder.damaged(name, cause));
         }
         if name != MERGED {
-            return columns::open_round_file(&self.folder, name)?.read(record, flow, kept, COLUMNS);
+            return SamplesFile::open(&self.folder, name)?.read(record, flow, kept, COLUMNS);
         }
         let merged = match self.merged.take() {
             Some(merged) => merged,
-            None => columns::open_merged_file(&self.folder, MERGED)?,
+            None => SamplesFile::open(&self.folder, MERGED)?,
         };
         self.merged.insert(merged).read(record, flow, kept, COLUMNS)
     }

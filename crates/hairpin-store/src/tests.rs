@@ -57,7 +57,7 @@ fn rounds_and_samples_are_read_back_as_they_were() {
 #[test]
 fn a_column_that_an_earlier_version_did_not_write_has_its_default() {
     let (_place, store, record) = saved();
-    let file = columns::open_round_file(store.files(), "samples/round-000000.parquet").unwrap();
+    let file = columns::SamplesFile::open(store.files(), "samples/round-000000.parquet").unwrap();
     let sequence = COLUMNS.iter().find(|column| column.name == "sequence").unwrap();
     let columns = |default| [Column { name: "added_later", default, ..*sequence }];
     let read = |default| file.read(&record, record.order.case.primary(), 4, &columns(default));
@@ -69,7 +69,7 @@ fn a_column_that_an_earlier_version_did_not_write_has_its_default() {
 #[test]
 fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
     let (_place, store, record) = saved();
-    let file = columns::open_round_file(store.files(), "samples/round-000000.parquet").unwrap();
+    let file = columns::SamplesFile::open(store.files(), "samples/round-000000.parquet").unwrap();
     for fate in Fate::ALL {
         let mut columns = COLUMNS.to_vec();
         let place = columns.iter().position(|column| column.name == "fate").unwrap();

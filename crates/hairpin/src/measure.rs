@@ -1,5 +1,6 @@
 //! The measurement loop: plan, rounds, samples, summaries, findings and answer. It prints nothing.
 
+use std::fmt;
 use std::sync::atomic::Ordering;
 
 use hairpin_analysis::{
@@ -18,25 +19,28 @@ use hairpin_model::{
     RoundOrder, RoundRecord, Run, Samples, SavedCards, Skipped,
 };
 use hairpin_report::words;
-use hairpin_store::{RunFolder, StoreError};
+use hairpin_store::RunFolder;
 
 use crate::prove;
 
-/// A measurement and its environment.
-pub(crate) struct Task<'a> {
-    pub(crate) experiment: &'a Experiment,
+/// A measurement, its environment, and the run so far.
+pub(crate) struct Measurement<'a> {
+    pub(crate) experiment: &'static Experiment,
     /// The program's own experiments.
     pub(crate) experiments: &'static [Experiment],
     pub(crate) knobs: &'a Knobs,
     /// What can run here.
     pub(crate) capabilities: &'a HostCapabilities,
-    pub(crate) engine: &'a Engine,
+    pub(crate) engine: Engine,
     /// Where rounds are saved.
-    pub(crate) folder: &'a RunFolder,
+    pub(crate) folder: RunFolder,
     /// Whether to run the counter-experiments of the findings too.
     pub(crate) prove: bool,
     /// Whether to run and use all planned rounds.
     pub(crate) all_rounds: bool,
+    pub(crate) limits: Limits,
+    pub(crate) digest: Digest,
+    pub(crate) run: Run,
 }
 
 /// Events of a run. They are sent between rounds, so that observers do not disturb measurements.
@@ -70,104 +74,42 @@ pub enum Event<'a> {
 /// Receives the events of a run.
 pub(crate) type Observe<'o> = dyn FnMut(Event<'_>) + 'o;
 
-/// Runs the task. `run` must contain only the header; the returned run is complete or interrupted.
-pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>) -> Result<Run, Refused> {
-    let mut digest = Digest::new();
-    run.state = State::Complete;
-    let mut half_width = None;
-    let mut limits = Limits::default();
-    loop {
-        let done = Done { rounds: &run.rounds, half_width };
-        let step = task.experiment.next(task.knobs, task.capabilities, &done)?;
-        let Step::Run { cases, rounds, skipped, forecast } = step else { break };
-        if run.rounds.is_empty() {
-            run.plan.rounds = forecast.rounds;
-            run.plan.seconds = forecast.lasts_ns as f64 / 1e9;
-            run.plan.sends = forecast.sends;
-            observe(Event::Planned { plan: &run.plan, cases: cases.len() });
-            let has_time_limit = forecast.has_time_limit && !task.all_rounds;
-            limits = Limits::of(&Forecast { has_time_limit, ..forecast }, task.engine.elapsed_ns());
-        }
-        run.plan.cases.extend(cases);
-        run.skipped.extend(skipped);
-        let before = run.rounds.len();
-        run_all(task, &mut digest, &mut run, &rounds, limits, observe);
-        repeat_disturbed(task, &mut digest, &mut run, &rounds, limits, observe);
-        // If no round ran, all remaining cases were abandoned, and the next step would be the same.
-        if run.state == State::Interrupted || run.rounds.len() == before {
-            break;
-        }
-        if task.knobs.is_given("until") {
-            summarize_run(&mut run, &digest, task.experiments);
-            half_width = widest_half(&run);
-        }
-    }
-    summarize_run(&mut run, &digest, task.experiments);
-    if task.prove && run.state == State::Complete {
-        let (rounds, lasts_ns) = prove::orders(&mut run, task.capabilities);
-        if !rounds.is_empty() {
-            observe(Event::Proving { rounds: rounds.len(), lasts_ns });
-        }
-        let limits = Limits::of(&Forecast { lasts_ns, ..limits.forecast }, task.engine.elapsed_ns());
-        run_all(task, &mut digest, &mut run, &rounds, limits, observe);
-        summarize_run(&mut run, &digest, task.experiments);
-    }
-    finish(task, &mut run);
-    Ok(run)
-}
-
-fn finish(task: &Task<'_>, run: &mut Run) {
-    run.duration_ns = task.engine.elapsed_ns();
-    for host in run.hosts.iter_mut().filter(|host| host.role == End::Client) {
-        host.environment.load_after = hairpin_engine::environment::load();
-    }
-}
-
 /// Decides after each look at two interleaved runs, at a time in s, whether they are enough.
-pub(crate) type IsEnough<'o> = dyn FnMut(&[Run; 2], f64) -> bool + 'o;
+pub(crate) type IsEnough<'o> = dyn FnMut([&Run; 2], f64) -> bool + 'o;
 
-/// Runs two tasks of one experiment with their rounds in shared blocks, until a look is enough or the time is over.
+/// Runs two measurements of one experiment with their rounds in shared blocks, until a look is enough or the time is
+/// over.
 pub(crate) fn run_interleaved(
-    tasks: &[Task<'_>; 2],
-    runs: &mut [Run; 2],
+    both: &mut [Measurement<'_>; 2],
     at_most_ns: u64,
     is_enough: &mut IsEnough<'_>,
     observe: &mut Observe<'_>,
 ) -> Result<(), Refused> {
-    let mut digests = [Digest::new(), Digest::new()];
-    let planned = tasks.each_ref().map(|task| (task.knobs, task.capabilities));
+    let experiment = both[0].experiment;
+    let planned = both.each_ref().map(|one| (one.knobs, one.capabilities));
     let (mut from, mut look_ns) = (Blocks::default(), 0);
-    runs.iter_mut().for_each(|run| run.state = State::Complete);
-    while let Some((orders, next)) = tasks[0].experiment.next_interleaved(planned, from, look_ns, at_most_ns)? {
+    both.iter_mut().for_each(|one| one.run.state = State::Complete);
+    while let Some((orders, next)) = experiment.next_interleaved(planned, from, look_ns, at_most_ns)? {
         look_ns = next;
-        for place in [0, 1] {
-            let rounds = orders.iter().filter(|(of, _)| *of == place).count();
-            announce(&tasks[place], &mut runs[place], rounds, observe);
+        for (place, one) in both.iter_mut().enumerate() {
+            one.announce(orders.iter().filter(|(of, _)| *of == place).count(), observe);
         }
         for (place, order) in &orders {
-            run_order(&tasks[*place], &mut digests[*place], &mut runs[*place], order, observe);
+            both[*place].run_order(order, observe);
             from.first = order.block + 1;
-            if is_over(&runs[*place]) {
+            if both[*place].is_over() {
                 break;
             }
         }
-        for place in [0, 1] {
-            summarize_run(&mut runs[place], &digests[place], tasks[place].experiments);
-        }
-        from.begin_ns = tasks[0].engine.elapsed_ns();
-        let is_enough = is_enough(runs, from.begin_ns as f64 / 1e9);
-        if is_enough || runs.iter().any(is_over) {
+        both.iter_mut().for_each(Measurement::summarize);
+        from.begin_ns = both[0].engine.elapsed_ns();
+        let is_enough = is_enough(both.each_ref().map(|one| &one.run), from.begin_ns as f64 / 1e9);
+        if is_enough || both.iter().any(Measurement::is_over) {
             break;
         }
     }
-    tasks.iter().zip(runs).for_each(|(task, run)| finish(task, run));
+    both.iter_mut().for_each(Measurement::finish);
     Ok(())
-}
-
-/// Whether the user interrupted the run, or all its cases were abandoned.
-fn is_over(run: &Run) -> bool {
-    let is_abandoned = |case: &Case| is_abandoned(&run.rounds, &case.id());
-    run.state == State::Interrupted || run.plan.cases.iter().all(is_abandoned)
 }
 
 /// Half the width of the widest interval of a p50, relative to the p50; `None` if a valid case has no interval.
@@ -183,109 +125,221 @@ fn widest_half(run: &Run) -> Option<f64> {
 /// How much longer than announced a run may take before it omits rounds.
 const MAX_OVERRUN: f64 = 0.15;
 
-/// The times after which no more rounds begin, in ns since the start of the run; `None` without a limit.
+/// When no more rounds begin: after the forecast time from this time on, in ns since the start of the run, if at all.
 #[derive(Clone, Copy, Debug, Default)]
-struct Limits {
+pub(crate) struct Limits {
     forecast: Forecast,
-    timed_ns: Option<u64>,
-    evidence_ns: Option<u64>,
+    begin_ns: u64,
 }
 
 impl Limits {
-    fn of(forecast: &Forecast, begin_ns: u64) -> Self {
-        let limit_ns = |lasts_ns: u64| {
-            let limit_ns = ((1.0 + MAX_OVERRUN) * lasts_ns as f64) as u64;
-            forecast.has_time_limit.then(|| begin_ns.saturating_add(limit_ns))
-        };
-        let timed_ns = limit_ns(forecast.lasts_ns.saturating_sub(forecast.evidence_ns));
-        Self { forecast: *forecast, timed_ns, evidence_ns: limit_ns(forecast.lasts_ns) }
-    }
-
     fn is_over(&self, purpose: Purpose, now_ns: u64) -> bool {
-        let limit_ns = if purpose == Purpose::Timed { self.timed_ns } else { self.evidence_ns };
-        limit_ns.is_some_and(|limit_ns| now_ns > limit_ns)
+        let Forecast { lasts_ns, evidence_ns, has_time_limit, .. } = self.forecast;
+        let lasts_ns = if purpose == Purpose::Timed { lasts_ns.saturating_sub(evidence_ns) } else { lasts_ns };
+        has_time_limit && now_ns > self.begin_ns.saturating_add(((1.0 + MAX_OVERRUN) * lasts_ns as f64) as u64)
     }
 }
 
 /// Number of first rounds that end the run if all of them were disturbed.
 const MAX_DISTURBED: usize = 3;
 
-fn is_too_noisy(rounds: &[RoundRecord]) -> bool {
-    rounds.len() == MAX_DISTURBED && disturbed_rounds(rounds).len() == MAX_DISTURBED
-}
-
-/// Repeats the disturbed rounds of a step in their blocks while there is time.
-fn repeat_disturbed(
-    task: &Task<'_>,
-    digest: &mut Digest,
-    run: &mut Run,
-    rounds: &[RoundOrder],
-    limits: Limits,
-    observe: &mut Observe<'_>,
-) {
-    if limits.timed_ns.is_none() || run.plan.rounds_cut > 0 || run.state == State::Interrupted {
-        return;
+impl Measurement<'_> {
+    /// Measures until the experiment is done or the user interrupts. The run must contain only the header.
+    pub(crate) fn complete(&mut self, observe: &mut Observe<'_>) -> Result<(), Refused> {
+        self.run.state = State::Complete;
+        let mut half_width = None;
+        loop {
+            let done = Done { rounds: &self.run.rounds, half_width };
+            let step = self.experiment.next(self.knobs, self.capabilities, &done)?;
+            let Step::Run { cases, rounds, skipped, forecast } = step else { break };
+            if self.run.rounds.is_empty() {
+                self.run.plan.rounds = forecast.rounds;
+                self.run.plan.seconds = forecast.lasts_ns as f64 / 1e9;
+                self.run.plan.sends = forecast.sends;
+                observe(Event::Planned { plan: &self.run.plan, cases: cases.len() });
+                let has_time_limit = forecast.has_time_limit && !self.all_rounds;
+                self.limit(Forecast { has_time_limit, ..forecast });
+            }
+            self.run.plan.cases.extend(cases);
+            self.run.skipped.extend(skipped);
+            let before = self.run.rounds.len();
+            self.run_all(&rounds, observe);
+            self.repeat_disturbed(&rounds, observe);
+            // If no round ran, all remaining cases were abandoned, and the next step would be the same.
+            if self.run.state == State::Interrupted || self.run.rounds.len() == before {
+                break;
+            }
+            if self.knobs.is_given("until") {
+                self.summarize();
+                half_width = widest_half(&self.run);
+            }
+        }
+        self.summarize();
+        if self.prove && self.run.state == State::Complete {
+            let (rounds, lasts_ns) = prove::orders(&mut self.run, self.capabilities);
+            if !rounds.is_empty() {
+                observe(Event::Proving { rounds: rounds.len(), lasts_ns });
+            }
+            self.limit(Forecast { lasts_ns, ..self.limits.forecast });
+            self.run_all(&rounds, observe);
+            self.summarize();
+        }
+        self.finish();
+        Ok(())
     }
-    let disturbed = disturbed_rounds(&run.rounds);
-    let is_of_step = |round: &&RoundRecord| rounds.first().is_some_and(|first| round.order.block >= first.block);
-    let again = run.rounds.iter().filter(|round| disturbed.contains(&round.number)).filter(is_of_step);
-    let again: Vec<RoundOrder> = again.map(|round| RoundOrder { not_before_ns: 0, ..round.order.clone() }).collect();
-    for order in again {
-        if limits.is_over(order.purpose, task.engine.elapsed_ns()) || run.state == State::Interrupted {
+
+    fn limit(&mut self, forecast: Forecast) {
+        self.limits = Limits { forecast, begin_ns: self.engine.elapsed_ns() };
+    }
+
+    fn summarize(&mut self) {
+        summarize_run(&mut self.run, &self.digest, self.experiments);
+    }
+
+    fn finish(&mut self) {
+        self.run.duration_ns = self.engine.elapsed_ns();
+        for host in self.run.hosts.iter_mut().filter(|host| host.role == End::Client) {
+            host.environment.load_after = hairpin_engine::environment::load();
+        }
+    }
+
+    /// Whether the user interrupted the run, or all its cases were abandoned.
+    fn is_over(&self) -> bool {
+        let is_abandoned = |case: &Case| is_abandoned(&self.run.rounds, &case.id());
+        self.run.state == State::Interrupted || self.run.plan.cases.iter().all(is_abandoned)
+    }
+
+    /// Repeats the disturbed rounds of a step in their blocks while there is time.
+    fn repeat_disturbed(&mut self, rounds: &[RoundOrder], observe: &mut Observe<'_>) {
+        if !self.limits.forecast.has_time_limit || self.run.plan.rounds_cut > 0 {
             return;
         }
-        run_all(task, digest, run, &[order], limits, observe);
-    }
-}
-
-/// Runs the rounds in order until the user interrupts. After the time limit, only cases without a round get one.
-fn run_all(
-    task: &Task<'_>,
-    digest: &mut Digest,
-    run: &mut Run,
-    rounds: &[RoundOrder],
-    limits: Limits,
-    observe: &mut Observe<'_>,
-) {
-    announce(task, run, rounds.len(), observe);
-    let first_block = rounds.first().map(|order| order.block);
-    for (index, order) in rounds.iter().enumerate() {
-        let is_first = order.purpose == Purpose::Timed && Some(order.block) == first_block;
-        let is_over = limits.is_over(order.purpose, task.engine.elapsed_ns()) && !is_first;
-        if is_over || is_too_noisy(&run.rounds) {
-            let cut = (rounds.len() - index) as u64;
-            run.plan.rounds_ordered -= cut;
-            run.plan.rounds_cut += cut;
-            (0..cut).for_each(|_| observe(Event::LeftOut));
-            return;
-        }
-        run_order(task, digest, run, order, observe);
-        if run.state == State::Interrupted {
-            return;
+        let disturbed = disturbed_rounds(&self.run.rounds);
+        let is_of_step = |round: &&RoundRecord| rounds.first().is_some_and(|first| round.order.block >= first.block);
+        let again = self.run.rounds.iter().filter(|round| disturbed.contains(&round.number)).filter(is_of_step);
+        let again = again.map(|round| RoundOrder { not_before_ns: 0, ..round.order.clone() });
+        for order in again.collect::<Vec<_>>() {
+            let is_over = self.limits.is_over(order.purpose, self.engine.elapsed_ns());
+            if is_over || self.run.state == State::Interrupted {
+                return;
+            }
+            self.run_all(&[order], observe);
         }
     }
+
+    /// Runs the rounds in order until the user interrupts. After the time limit, only cases without a round get one.
+    fn run_all(&mut self, rounds: &[RoundOrder], observe: &mut Observe<'_>) {
+        self.announce(rounds.len(), observe);
+        let first_block = rounds.first().map(|order| order.block);
+        for (index, order) in rounds.iter().enumerate() {
+            let is_first = order.purpose == Purpose::Timed && Some(order.block) == first_block;
+            let is_over = self.limits.is_over(order.purpose, self.engine.elapsed_ns()) && !is_first;
+            let so_far = &self.run.rounds;
+            let is_too_noisy = so_far.len() == MAX_DISTURBED && disturbed_rounds(so_far).len() == MAX_DISTURBED;
+            if is_over || is_too_noisy {
+                let cut = (rounds.len() - index) as u64;
+                self.run.plan.rounds_ordered -= cut;
+                self.run.plan.rounds_cut += cut;
+                (0..cut).for_each(|_| observe(Event::LeftOut));
+                return;
+            }
+            self.run_order(order, observe);
+            if self.run.state == State::Interrupted {
+                return;
+            }
+        }
+    }
+
+    /// Counts the rounds as ordered, and saves the header of the run, so that it can be reported even if it is killed.
+    fn announce(&mut self, rounds: usize, observe: &mut Observe<'_>) {
+        self.run.plan.rounds_ordered += rounds as u64;
+        let state = std::mem::replace(&mut self.run.state, State::Running);
+        if let Err(error) = self.folder.write_run(&self.run) {
+            self.run.unsaved.push(unsaved(format!("the plan was not saved: {error}")));
+        }
+        self.run.state = state;
+        observe(Event::Ordered { rounds });
+    }
+
+    /// Runs one round, unless its case was abandoned.
+    fn run_order(&mut self, order: &RoundOrder, observe: &mut Observe<'_>) {
+        let case_id = order.case.id();
+        if is_abandoned(&self.run.rounds, &case_id) {
+            self.run.plan.rounds_ordered -= 1;
+            return observe(Event::LeftOut);
+        }
+        observe(Event::Starts(order));
+        let record = self.one_round(order);
+        observe(Event::Ended(&record));
+        self.run.rounds.push(record);
+        if let Some(failure) = self.run.rounds.last().and_then(RoundRecord::failure)
+            && is_abandoned(&self.run.rounds, &case_id)
+        {
+            // The cause is in the failed rounds.
+            let given_up = Skipped {
+                transport: order.case.primary().transport.clone(),
+                case: Some(order.case.label()),
+                reason: format!("abandoned after {MAX_FAILURES} consecutive failed rounds"),
+            };
+            observe(Event::GivenUp { case: &given_up, failure });
+            self.run.skipped.push(given_up);
+        }
+        if self.engine.stop.load(Ordering::Relaxed) {
+            self.run.state = State::Interrupted;
+        }
+    }
+
+    /// Runs one round, computes its figures and saves it.
+    fn one_round(&mut self, order: &RoundOrder) -> RoundRecord {
+        let run = &mut self.run;
+        let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
+        let Finished { mut record, samples, trace } = self.engine.run_apart(number, order);
+        count_if_only_round(&mut record, &run.rounds);
+        if let Outcome::Measured(measured) = &mut record.outcome {
+            measured.counts_if_disturbed = self.all_rounds;
+        }
+        for flow in &order.case.flows {
+            fill_figures(&mut record, &run.cards, flow, samples.get(&flow.id));
+        }
+        if let Some((trace, _)) = &trace {
+            traced(&mut record, trace);
+        }
+        let mut lost = |what: &str, error: &dyn fmt::Display| {
+            run.unsaved.push(unsaved(format!("round {number} was measured but {what}: {error}")));
+        };
+        match self.folder.append(&mut record, &samples, trace) {
+            Ok(left_out) => left_out.iter().for_each(|error| lost("its evidence is incomplete", error)),
+            Err(error) => lost("not saved", &error),
+        }
+        let link = record.measured().and_then(|measured| measured.link.as_ref());
+        if let Some(problem) = link.and_then(|link| link.log_problem.as_ref()) {
+            lost("its link's log is incomplete", problem);
+        }
+        self.digest.add(&record, samples.get(&order.case.primary().id));
+        record
+    }
+
+    /// Merges the samples and saves the summary. Failures are recorded in the run.
+    pub(crate) fn saved(self) -> (RunFolder, Run) {
+        let Self { folder, mut run, .. } = self;
+        // After a failed write the disk may be full, and merging needs space.
+        if run.unsaved.is_empty()
+            && let Err(error) = folder.merge_samples(&mut run.rounds)
+        {
+            run.unsaved.push(unsaved(format!("the samples stay in one file per round: {error}")));
+        }
+        if let Err(error) = folder.write_run(&run) {
+            let cause = format!("the summary was not saved: {error}");
+            folder.note_not_saved(run.unsaved.first().map_or(&cause, |first| &first.cause));
+            run.unsaved.push(unsaved(cause));
+        }
+        (folder, run)
+    }
 }
 
-fn announce(task: &Task<'_>, run: &mut Run, rounds: usize, observe: &mut Observe<'_>) {
-    run.plan.rounds_ordered += rounds as u64;
-    save_head(task, run);
-    observe(Event::Ordered { rounds });
-}
-
-/// Runs one round, unless its case was abandoned.
-fn run_order(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder, observe: &mut Observe<'_>) {
-    if is_abandoned(&run.rounds, &order.case.id()) {
-        run.plan.rounds_ordered -= 1;
-        return observe(Event::LeftOut);
-    }
-    observe(Event::Starts(order));
-    let record = one_round(task, digest, run, order);
-    observe(Event::Ended(&record));
-    run.rounds.push(record);
-    abandon_if_failing(run, &order.case, observe);
-    if task.engine.stop.load(Ordering::Relaxed) {
-        run.state = State::Interrupted;
-    }
+/// A failure to save something.
+fn unsaved(cause: String) -> Failure {
+    Failure::new(FailureKind::Other, cause, "")
 }
 
 /// Number of consecutive failures of one kind after which a case is abandoned.
@@ -300,54 +354,6 @@ fn is_abandoned(rounds: &[RoundRecord], case_id: &str) -> bool {
 fn are_same_kind<'a>(failures: impl Iterator<Item = Option<&'a Failure>>) -> bool {
     let kinds: Vec<Option<FailureKind>> = failures.map(|failure| Some(failure?.kind)).collect();
     kinds.len() == MAX_FAILURES && kinds[0].is_some() && kinds.iter().all(|kind| *kind == kinds[0])
-}
-
-/// Abandons the case if its last rounds failed: records it as skipped and reports it.
-fn abandon_if_failing(run: &mut Run, case: &Case, observe: &mut Observe<'_>) {
-    let Some(failure) = run.rounds.last().and_then(RoundRecord::failure) else { return };
-    if !is_abandoned(&run.rounds, &case.id()) {
-        return;
-    }
-    // The cause is in the failed rounds.
-    let given_up = Skipped {
-        transport: case.primary().transport.clone(),
-        case: Some(case.label()),
-        reason: format!("abandoned after {MAX_FAILURES} consecutive failed rounds"),
-    };
-    observe(Event::GivenUp { case: &given_up, failure });
-    run.skipped.push(given_up);
-}
-
-/// Runs one round, computes its figures and saves it.
-fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
-    let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
-    let Finished { mut record, samples, trace } = task.engine.run_apart(number, order);
-    count_if_only_round(&mut record, &run.rounds);
-    if let Outcome::Measured(measured) = &mut record.outcome {
-        measured.counts_if_disturbed = task.all_rounds;
-    }
-    for flow in &order.case.flows {
-        fill_figures(&mut record, &run.cards, flow, samples.get(&flow.id));
-    }
-    if let Some((trace, _)) = &trace {
-        traced(&mut record, trace);
-    }
-    let unsaved = |what: &str, error: StoreError| {
-        Failure::new(FailureKind::Other, format!("round {number} was measured but {what}: {error}"), "")
-    };
-    match task.folder.append(&mut record, &samples, trace) {
-        Ok(left_out) => {
-            run.unsaved.extend(left_out.into_iter().map(|error| unsaved("its evidence is incomplete", error)));
-        }
-        Err(error) => run.unsaved.push(unsaved("not saved", error)),
-    }
-    let link = record.measured().and_then(|measured| measured.link.as_ref());
-    if let Some(problem) = link.and_then(|link| link.log_problem.as_ref()) {
-        let cause = format!("round {number} was measured but its link's log is incomplete: {problem}");
-        run.unsaved.push(Failure::new(FailureKind::Other, cause, ""));
-    }
-    digest.add(&record, samples.get(&order.case.primary().id));
-    record
 }
 
 /// Makes an interrupted round with answers count if its case has no other measured round. The state of the run still
@@ -402,15 +408,6 @@ pub(crate) fn word_findings(run: &mut Run) {
 fn plan_order(run: &Run) -> Vec<Case> {
     let measured = run.rounds.iter().map(|record| &record.order.case);
     distinct(run.plan.cases.iter().chain(measured)).into_iter().cloned().collect()
-}
-
-/// Saves the header of the run, so that the run can be reported even if it is killed.
-fn save_head(task: &Task<'_>, run: &mut Run) {
-    let state = std::mem::replace(&mut run.state, State::Running);
-    if let Err(error) = task.folder.write_run(run) {
-        run.unsaved.push(Failure::new(FailureKind::Other, format!("the plan was not saved: {error}"), ""));
-    }
-    run.state = state;
 }
 
 #[cfg(test)]

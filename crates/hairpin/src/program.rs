@@ -10,7 +10,7 @@ use hairpin_engine::ends::start as server;
 use hairpin_engine::links::{echo_server, process as link};
 use hairpin_engine::{round_process as round, serve_round};
 use hairpin_experiments::{Experiment, Refused, experiments};
-use hairpin_model::{Tool, names, printable};
+use hairpin_model::{Tool, printable};
 use hairpin_transports::Transport;
 
 use crate::{interrupt, remote, tool};
@@ -101,9 +101,7 @@ impl Program {
     }
 
     pub(crate) fn experiment(&self, name: &str) -> Result<&'static Experiment, Refused> {
-        let known: Vec<&str> = self.experiments().map(|experiment| experiment.name).collect();
-        let place = names::place("experiment", name, &known)?;
-        Ok(self.experiments().nth(place).expect("found among their names"))
+        experiments::find(name, self.experiments)
     }
 
     pub(crate) fn path(&self) -> io::Result<PathBuf> {

@@ -2,27 +2,23 @@
 //! same case with one change. Afterwards the findings are computed again, with verdicts.
 
 use hairpin_experiments::{possible, proof};
+use hairpin_model::names::distinct;
 use hairpin_model::{Case, HostCapabilities, RoundOrder, Run, Skipped};
 
 /// Rounds that check the findings without a verdict, and their total time in ns. Pairs that cannot run here are added
 /// to the skipped cases of the run.
 pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> (Vec<RoundOrder>, u64) {
-    let mut pairs: Vec<[Case; 2]> = Vec::new();
-    for pair in unproved_pairs(run) {
+    let open = run.findings.iter().filter(|finding| finding.proved.is_none());
+    let open = open.filter_map(|finding| finding.counter_experiment.as_ref()?.pair.as_deref().cloned());
+    let mut pairs = Vec::new();
+    for pair in distinct(open) {
         match runs_here(&pair, capabilities) {
-            Ok(()) if !pairs.contains(&pair) => pairs.push(pair),
-            Ok(()) => {}
+            Ok(()) => pairs.push(pair),
             Err(skipped) => run.skipped.push(*skipped),
         }
     }
     let first_block = run.rounds.iter().map(|round| round.order.block + 1).max().unwrap_or(0);
     proof::rounds(&pairs, &run.rounds, capabilities, run.seed, first_block)
-}
-
-/// Pairs of cases that check the findings without a verdict.
-fn unproved_pairs(run: &Run) -> Vec<[Case; 2]> {
-    let open = run.findings.iter().filter(|finding| finding.proved.is_none());
-    open.filter_map(|finding| finding.counter_experiment.as_ref()?.pair.as_deref().cloned()).collect()
 }
 
 /// Checks whether both cases can run here; the error is an entry for the skipped cases of the run.

@@ -72,11 +72,7 @@ impl Remote {
 
     /// Refuses rounds that exceed the limits of the ticket, before any round runs.
     pub(crate) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Refused> {
-        self.about.limits.allow_plan(rounds, self.about.used_bytes).map_err(|exceeded| {
-            let what =
-                format!("the server at {} does not allow this run: {}", self.ticket.address(), exceeded.cause());
-            Refused::new(what, exceeded.hint)
-        })
+        self.check_limits(rounds, "does not allow this run")
     }
 
     /// Refuses a ticket that allows no more rounds today.
@@ -84,18 +80,14 @@ impl Remote {
     /// # Errors
     /// If the daily limit of bytes is reached.
     pub fn refuse_used_up(&self) -> Result<(), Refused> {
-        let ServerInfo { limits, used_bytes, .. } = &self.about;
-        match limits.daily_bytes.filter(|most| used_bytes >= most) {
-            Some(_) => Err(Refused::new(
-                format!(
-                    "the server at {} allows no more rounds: limit {}: today's bytes are used up",
-                    self.ticket.address(),
-                    limits.words_of("daily-bytes")
-                ),
-                "wait until the next day (UTC)",
-            )),
-            None => Ok(()),
-        }
+        self.check_limits(&[], "allows no more rounds")
+    }
+
+    fn check_limits(&self, rounds: &[RoundOrder], refuses: &str) -> Result<(), Refused> {
+        self.about.limits.allow_plan(rounds, self.about.used_bytes).map_err(|exceeded| {
+            let what = format!("the server at {} {refuses}: {}", self.ticket.address(), exceeded.cause());
+            Refused::new(what, exceeded.hint)
+        })
     }
 
     /// Data about the server's host for plans.
@@ -118,8 +110,8 @@ impl Remote {
 
     /// Data with which rounds connect to the server.
     pub(crate) fn far(&self) -> Far {
-        let binding = serde_json::to_string(&self.binding).expect("a binding has only string keys");
-        let credentials = format!("{} {} {binding}", self.known.session, self.ticket.word());
+        let credentials = (self.known.session, self.ticket.word(), self.binding);
+        let credentials = serde_json::to_string(&credentials).expect("a binding has only string keys");
         Far { at: self.known.at, credentials, dial, binding: self.binding }
     }
 }
@@ -141,14 +133,9 @@ fn refuse_other_program(address: &str, there: &[String], here: &[&str]) -> Resul
 
 /// Opens the control channel of a round.
 pub(crate) fn dial(credentials: &str) -> Result<Box<dyn Control>, Failure> {
-    let unreadable = || Failure::new(FailureKind::Other, "cannot read the credentials of the server", "");
-    let mut words = credentials.splitn(3, ' ');
-    let [Some(session), Some(ticket), Some(binding)] = [(); 3].map(|()| words.next()) else {
-        return Err(unreadable());
-    };
-    let session = session.parse().map_err(|_| unreadable())?;
-    let binding = serde_json::from_str(binding).map_err(|_| unreadable())?;
-    let ticket = Ticket::parse(ticket).map_err(|error| Failure::new(FailureKind::Other, error.what, error.hint))?;
+    let (session, ticket, binding): (u64, String, Binding) = serde_json::from_str(credentials)
+        .map_err(|_| Failure::new(FailureKind::Other, "cannot read the credentials of the server", ""))?;
+    let ticket = Ticket::parse(&ticket).map_err(|error| Failure::new(FailureKind::Other, error.what, error.hint))?;
     let known = dial_ticket(&ticket, Purpose::Round(session), binding)?;
     Ok(Box::new(known.frames))
 }

@@ -16,12 +16,10 @@ use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::environment::NetworkNamespace;
 use hairpin_model::run::FORMAT;
 use hairpin_model::trace::End;
-use hairpin_model::{
-    Case, Environment, Failure, FailureKind, Host, HostCapabilities, Plan, Run, Skipped, quantities,
-};
+use hairpin_model::{Case, Environment, Host, HostCapabilities, Plan, Run, Skipped, quantities};
 use hairpin_store::RunFolder;
 
-use crate::measure::{Event, Task, run_interleaved, run_task, summarize_run};
+use crate::measure::{Event, Limits, Measurement, run_interleaved, summarize_run};
 use crate::program::Program;
 use crate::remote::Remote;
 
@@ -166,11 +164,9 @@ impl<'a> Session<'a> {
     /// As [`Session::cases`], and if the folder cannot be created. Nothing was measured then.
     pub fn run(self, mut observe: impl FnMut(Event<'_>)) -> Result<(RunFolder, Run), Refused> {
         let planned = self.planned()?;
-        let mut engine = self.engine()?;
-        let (folder, header) = self.begin(&planned, &mut engine)?;
-        let mut run = run_task(&self.task(&planned, &engine, &folder), header, &mut observe)?;
-        save(&folder, &mut run);
-        Ok((folder, run))
+        let mut measurement = self.begin(&planned, self.engine()?)?;
+        measurement.complete(&mut observe)?;
+        Ok(measurement.saved())
     }
 
     /// Measures this session and `other`, both of one experiment and one seed, with their rounds interleaved in shared
@@ -182,43 +178,32 @@ impl<'a> Session<'a> {
         self,
         other: Self,
         at_most_ns: u64,
-        mut is_enough: impl FnMut(&[Run; 2], f64) -> bool,
+        mut is_enough: impl FnMut([&Run; 2], f64) -> bool,
         mut observe: impl FnMut(Event<'_>),
     ) -> Result<[(RunFolder, Run); 2], Refused> {
         // Planned again below, because the other session may need namespaces.
         self.planned()?;
         let (other_planned, planned) = (other.planned()?, self.planned()?);
-        let mut engine = self.engine()?;
-        let mut other_engine =
-            Engine { server_program: other.program.path().map_err(cannot_prepare)?, ..engine.clone() };
-        let (folder, run) = self.begin(&planned, &mut engine)?;
-        let (other_folder, other_run) = other.begin(&other_planned, &mut other_engine)?;
-        let mut runs = [(run, &planned), (other_run, &other_planned)].map(|(mut run, planned)| {
+        let engine = self.engine()?;
+        let other_engine = Engine { server_program: other.program.path().map_err(cannot_prepare)?, ..engine.clone() };
+        let mut both = [self.begin(&planned, engine)?, other.begin(&other_planned, other_engine)?];
+        for (Measurement { run, .. }, planned) in both.iter_mut().zip([&planned, &other_planned]) {
             run.plan.alpha = ALPHA_OF_A_LOOK;
             (run.plan.cases, run.skipped) = (planned.cases.clone(), planned.skipped.clone());
-            run
-        });
-        let tasks = [self.task(&planned, &engine, &folder), other.task(&other_planned, &other_engine, &other_folder)];
-        run_interleaved(&tasks, &mut runs, at_most_ns, &mut is_enough, &mut observe)?;
-        let [mut run, mut other_run] = runs;
-        save(&folder, &mut run);
-        save(&other_folder, &mut other_run);
-        Ok([(folder, run), (other_folder, other_run)])
+        }
+        run_interleaved(&mut both, at_most_ns, &mut is_enough, &mut observe)?;
+        Ok(both.map(Measurement::saved))
     }
 
     /// Creates the run folder and the run's header.
-    fn begin(&self, planned: &Planned, engine: &mut Engine) -> Result<(RunFolder, Run), Refused> {
+    fn begin<'p>(&self, planned: &'p Planned, mut engine: Engine) -> Result<Measurement<'p>, Refused> {
         let out = self.out.clone().unwrap_or_else(|| new_folder(self.experiment.name, now_unix_s()));
         let folder = RunFolder::create(&out).map_err(store_error)?;
         engine.link_logs =
             planned.knobs.is_on("keep-link-log").then(|| folder.keep_link_logs()).transpose().map_err(store_error)?;
-        let header = self.header(planned, engine)?;
-        folder.write_run(&header).map_err(store_error)?;
-        Ok((folder, header))
-    }
-
-    fn task<'t>(&'t self, planned: &'t Planned, engine: &'t Engine, folder: &'t RunFolder) -> Task<'t> {
-        Task {
+        let run = self.header(planned, &engine)?;
+        folder.write_run(&run).map_err(store_error)?;
+        Ok(Measurement {
             experiment: self.experiment,
             experiments: self.program.experiments,
             knobs: &planned.knobs,
@@ -227,7 +212,10 @@ impl<'a> Session<'a> {
             folder,
             prove: self.prove,
             all_rounds: self.all_rounds,
-        }
+            limits: Limits::default(),
+            digest: Digest::new(),
+            run,
+        })
     }
 
     /// Returns the run with its planned cases and no rounds, to check what it can be compared with.
@@ -335,22 +323,6 @@ pub(crate) struct Planned {
     pub(crate) capabilities: HostCapabilities,
     pub(crate) cases: Vec<Case>,
     pub(crate) skipped: Vec<Skipped>,
-}
-
-/// Merges the samples and saves the summary. Failures are recorded in the run.
-fn save(folder: &RunFolder, run: &mut Run) {
-    // After a failed write the disk may be full, and merging needs space.
-    if run.unsaved.is_empty()
-        && let Err(error) = folder.merge_samples(&mut run.rounds)
-    {
-        let cause = format!("the samples stay in one file per round: {error}");
-        run.unsaved.push(Failure::new(FailureKind::Other, cause, ""));
-    }
-    if let Err(error) = folder.write_run(run) {
-        let cause = format!("the summary was not saved: {error}");
-        folder.note_not_saved(run.unsaved.first().map_or(&cause, |first| &first.cause));
-        run.unsaved.push(Failure::new(FailureKind::Other, cause, ""));
-    }
 }
 
 /// Converts an error of the store, whose text already contains its hint.

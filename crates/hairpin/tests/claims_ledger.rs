@@ -221,7 +221,7 @@ fn planned(command: &str) -> Vec<Case> {
 pub(crate) fn planned_by(words: Vec<String>, capabilities: &HostCapabilities) -> Vec<Case> {
     let command = shell::command(&words);
     let mut words = words.into_iter();
-    let experiment = experiments::find(&words.next().expect("an experiment")).expect("it is known");
+    let experiment = experiments::find(&words.next().expect("an experiment"), &[]).expect("it is known");
     let mut given = BTreeMap::from([("seed".to_owned(), vec!["7".to_owned()])]);
     while let Some(flag) = words.next() {
         let name = flag.strip_prefix("--").unwrap_or_else(|| panic!("{command}: {flag} is no flag"));

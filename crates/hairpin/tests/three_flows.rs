@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use hairpin::{Program, Session};
 use hairpin_engine::Engine;
+use hairpin_experiments::combinations::Combinations;
 use hairpin_experiments::experiment::Planning;
-use hairpin_experiments::sequence::Planned;
-use hairpin_experiments::shared::{self, Circumstances};
+use hairpin_experiments::sequence::template;
+use hairpin_experiments::shared;
 use hairpin_experiments::{Experiment, Knobs, Refused, budget};
 use hairpin_model::{Arrivals, Case, Extent, Finished, Flow, FlowId, HostCapabilities, Load, Outcome, RoundOrder};
 use hairpin_store::RunFolder;
@@ -32,12 +33,11 @@ const WARM_UP: u64 = 5;
 const SLOW_PER_S: f64 = 2.0;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let circumstances = Circumstances::read(knobs, capabilities, |_| true)?;
+    let combinations = Combinations::default().in_circumstances(knobs, capabilities, |_| true)?;
     let card =
         capabilities.candidates.iter().find(|one| one.card.name == "tcp").expect("it is built in").card.clone();
-    let extent = [WARM_UP, COUNT].map(Extent::Count);
-    let planned = |case| Planned::of(case, extent[0], extent[1], knobs, capabilities);
-    Ok((circumstances.at_their_places(&[case(1000.0)], &card).into_iter().map(planned).collect(), Vec::new()))
+    let planned = |case| template(case, [WARM_UP, COUNT].map(Extent::Count), knobs, capabilities);
+    Ok((combinations.cases(case(1000.0), &card).into_iter().map(planned).collect(), Vec::new()))
 }
 
 /// A ping-pong, a ping-pong at a rate, and a one-way load.

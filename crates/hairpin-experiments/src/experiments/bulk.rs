@@ -10,16 +10,17 @@
 //! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link, round and warm-up each
 //!   extend to 20 round trips, at most 1 s; both ways twice and four times that, until both directions are steady.
 
-use hairpin_model::flow::{Direction, Source, Ways};
+use hairpin_model::flow::{Direction, LoadWays, Source};
 use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Load, Refused};
 
 use crate::budget;
+use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths, MESSAGE_BYTES, WRITE_BYTES, in_direction};
 use crate::selection;
-use crate::shared::{self, AUTO, Circumstances, each};
+use crate::shared::{self, AUTO};
 
 pub const BULK: Experiment = Experiment {
     name: "bulk",
@@ -80,81 +81,33 @@ const KNOBS: &[Knob] = &[
 const MAX_BYTES: u64 = 1 << 50;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Params::read(knobs, capabilities)?;
+    let (lengths, bytes) = (Lengths::read(knobs, "omit")?, knobs.value::<u64>("bytes"));
+    if bytes.is_some() && lengths.extent.is_some() {
+        let what = "--bytes, --count and --duration each set the length of a round";
+        return Err(Refused::new(what, "give one of them"));
+    }
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
-    let own = [
-        candidates.len(),
-        asked.ways.len(),
-        asked.write_sizes.len().max(1),
-        asked.sources.len(),
-        asked.connections.len(),
-        asked.threads.len(),
-        asked.streams.len(),
-    ];
-    asked.circumstances.refuse_too_many(&own)?;
-    selection::possible_cases(&candidates, capabilities, |card| {
-        let cases = asked.cases(card).into_iter();
-        cases.map(|case| asked.lengths_of(&case).planned(case, knobs, capabilities)).collect()
-    })
-}
-
-struct Params {
-    circumstances: Circumstances,
-    ways: Vec<Ways>,
-    write_sizes: Vec<u64>,
-    sources: Vec<Source>,
-    connections: Vec<u32>,
-    threads: Vec<u32>,
-    streams: Vec<u32>,
-    lengths: Lengths,
-    bytes: Option<u64>,
-}
-
-impl Params {
-    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
-        let (lengths, bytes) = (Lengths::read(knobs, "omit")?, knobs.value("bytes"));
-        if bytes.is_some() && lengths.extent.is_some() {
-            let what = "--bytes, --count and --duration each set the length of a round";
-            return Err(Refused::new(what, "give one of them"));
-        }
-        Ok(Self {
-            circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
-            ways: knobs.choices("direction", Ways::ALL),
-            write_sizes: knobs.values("write-size"),
-            sources: knobs.choices("source", Source::ALL),
-            connections: one_way::counts(knobs, "connections"),
-            threads: one_way::counts(knobs, "threads"),
-            streams: one_way::counts(knobs, "streams"),
-            lengths,
-            bytes,
+    let first = |card: &Card| {
+        let write_size_bytes = if card.boundaries { MESSAGE_BYTES } else { WRITE_BYTES };
+        Case::of(Flow::stream(card.name, write_size_bytes, Direction::Up))
+    };
+    Combinations::default()
+        .each(knobs.values("write-size"), |case, size: u64| case.primary_mut().load.set_sizes(size, 0))
+        .each(knobs.choices("source", Source::ALL), |case, from| {
+            if let Load::Stream { source, .. } = &mut case.primary_mut().load {
+                *source = from;
+            }
         })
-    }
-
-    /// Returns the lengths of a round, with `--bytes` converted to a number of writes.
-    fn lengths_of(&self, case: &Case) -> Lengths {
-        let writes = self.bytes.map(|bytes| Extent::Count(bytes.div_ceil(case.primary().load.size_bytes())));
-        Lengths { extent: writes.or(self.lengths.extent), ..self.lengths }
-    }
-
-    /// Every combination on one transport, including impossible ones.
-    fn cases(&self, card: &Card) -> Vec<Case> {
-        let own = [if card.boundaries { MESSAGE_BYTES } else { WRITE_BYTES }];
-        let sizes = if self.write_sizes.is_empty() { &own[..] } else { &self.write_sizes };
-        let loads: Vec<Load> = sizes
-            .iter()
-            .flat_map(|size| {
-                let of_source = |source: &Source| Load::Stream { write_size_bytes: *size, source: *source };
-                self.sources.iter().map(of_source)
-            })
-            .collect();
-        let cases: Vec<Case> =
-            loads.into_iter().map(|load| Case::of(Flow::one_way(card.name, load, Direction::Up))).collect();
-        let cases = each(&cases, &self.connections, |case, connections| case.primary_mut().connections = connections);
-        let cases = each(&cases, &self.threads, |case, threads| case.primary_mut().threads = threads);
-        let cases = each(&cases, &self.streams, |case, streams| case.primary_mut().streams = streams);
-        let placed = self.circumstances.at_their_places(&cases, card);
+        .each(one_way::counts(knobs, "connections"), |case, count| case.primary_mut().connections = count)
+        .each(one_way::counts(knobs, "threads"), |case, count| case.primary_mut().threads = count)
+        .each(one_way::counts(knobs, "streams"), |case, count| case.primary_mut().streams = count)
+        .in_circumstances(knobs, capabilities, |_| true)?
         // The flow back copies all settings of the first flow, so it is added last.
-        let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| in_direction(case, *ways)));
-        self.circumstances.with_replicates(&of_ways.collect::<Vec<_>>())
-    }
+        .each(knobs.choices("direction", LoadWays::SOME), |case, ways| *case = in_direction(case, ways))
+        .with_replicates(knobs)
+        .plan(&candidates, capabilities, first, |case, _| {
+            let writes = bytes.map(|bytes| Extent::Count(bytes.div_ceil(case.primary().load.size_bytes())));
+            let lengths = Lengths { extent: writes.or(lengths.extent), ..lengths };
+            lengths.planned(case, knobs, capabilities)
+        })
 }

@@ -12,12 +12,13 @@ use hairpin_model::flow::Direction;
 use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Refused};
 
 use crate::budget;
+use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths};
 use crate::selection;
-use crate::shared::{self, Circumstances, each};
+use crate::shared;
 
 pub const MESSAGE_RATE: Experiment = Experiment {
     name: "message-rate",
@@ -65,54 +66,18 @@ const KNOBS: &[Knob] = &[
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Params::read(knobs, capabilities)?;
+    let lengths = Lengths::read(knobs, "warmup")?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
-    let wires = asked.connections.len() * asked.threads.len();
-    let own = [candidates.len(), asked.directions.len(), asked.sizes.len(), asked.batches.len(), wires];
-    asked.circumstances.refuse_too_many(&own)?;
-    selection::possible_cases(&candidates, capabilities, |card| {
-        let cases = asked.cases(card).into_iter();
-        cases.map(|case| asked.lengths.planned(case, knobs, capabilities)).collect()
-    })
-}
-
-struct Params {
-    circumstances: Circumstances,
-    directions: Vec<Direction>,
-    sizes: Vec<u64>,
-    batches: Vec<u64>,
-    connections: Vec<u32>,
-    threads: Vec<u32>,
-    lengths: Lengths,
-}
-
-impl Params {
-    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
-        Ok(Self {
-            circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
-            directions: knobs.choices("direction", Direction::ONE_WAY),
-            sizes: knobs.values("size"),
-            batches: knobs.values("batch"),
-            connections: one_way::counts(knobs, "connections"),
-            threads: one_way::counts(knobs, "threads"),
-            lengths: Lengths::read(knobs, "warmup")?,
-        })
-    }
-
-    /// Every combination on one transport, including impossible ones.
-    fn cases(&self, card: &Card) -> Vec<Case> {
-        let mut loads = Vec::new();
-        for size_bytes in &self.sizes {
-            let of_size = self.batches.iter().map(|batch| Load::Messages { size_bytes: *size_bytes, batch: *batch });
-            loads.extend(of_size);
-        }
-        let flows = loads.iter().flat_map(|load| {
-            self.directions.iter().map(|direction| Case::of(Flow::one_way(card.name, load.clone(), *direction)))
-        });
-        let cases = each(&flows.collect::<Vec<_>>(), &self.connections, |case, connections| {
-            case.primary_mut().connections = connections;
-        });
-        let cases = each(&cases, &self.threads, |case, threads| case.primary_mut().threads = threads);
-        self.circumstances.with_replicates(&self.circumstances.at_their_places(&cases, card))
-    }
+    let batches: Vec<u64> = knobs.values("batch");
+    let of_size = |size_bytes| batches.iter().map(move |batch| Load::Messages { size_bytes, batch: *batch });
+    let loads: Vec<Load> = knobs.values("size").into_iter().flat_map(of_size).collect();
+    let first = |card: &Card| Case::of(Flow::one_way(card.name, Load::PLAIN, Direction::Up));
+    Combinations::default()
+        .each(loads, |case, load| case.primary_mut().load = load)
+        .each(knobs.choices("direction", Direction::ONE_WAY), |case, way| case.primary_mut().direction = way)
+        .each(one_way::counts(knobs, "connections"), |case, count| case.primary_mut().connections = count)
+        .each(one_way::counts(knobs, "threads"), |case, count| case.primary_mut().threads = count)
+        .in_circumstances(knobs, capabilities, |_| true)?
+        .with_replicates(knobs)
+        .plan(&candidates, capabilities, first, |case, _| lengths.planned(case, knobs, capabilities))
 }

@@ -25,11 +25,12 @@ pub const ALL: &[Experiment] = &[
     which::WHICH,
 ];
 
-/// Returns the experiment with this name.
+/// Returns the experiment with this name: a built-in one, or one of `own`.
 ///
 /// # Errors
 /// [`Refused`] with the nearest name.
-pub fn find(name: &str) -> Result<&'static Experiment, Refused> {
-    let known: Vec<&str> = ALL.iter().map(|experiment| experiment.name).collect();
-    Ok(&ALL[hairpin_model::names::place("experiment", name, &known)?])
+pub fn find(name: &str, own: &'static [Experiment]) -> Result<&'static Experiment, Refused> {
+    let all: Vec<&Experiment> = ALL.iter().chain(own).collect();
+    let known: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
+    Ok(all[hairpin_model::names::place("experiment", name, &known)?])
 }

@@ -13,17 +13,19 @@
 
 use hairpin_model::card::IPV4_MTU_BYTES;
 use hairpin_model::flow::{Direction, Pacing};
-use hairpin_model::{AnsweredBy, Arrivals, Card, Case, Flow, HostCapabilities, Load, Refused, RoundRecord};
+use hairpin_model::{
+    AnsweredBy, Arrivals, Card, Case, Flow, HostCapabilities, Load, Refused, RoundOrder, RoundRecord,
+};
 
 use crate::budget;
+use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
 use crate::knee;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths};
 use crate::selection;
-use crate::sequence::Planned;
-use crate::shared::{self, AUTO, Circumstances, each};
+use crate::shared::{self, AUTO};
 
 pub const OFFERED_LOAD: Experiment = Experiment {
     name: "offered-load",
@@ -86,27 +88,43 @@ const KNOBS: &[Knob] = &[
 const MAX_PER_S: f64 = 1e8;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Params::read(knobs, capabilities)?;
+    let lengths = Lengths::read(knobs, "warmup")?;
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
         candidates.retain(|candidate| is_measured_by_default(&candidate.card));
         candidates = selection::reaching(candidates, capabilities);
     }
-    let rates = if asked.sweeps { knee::MAX_RATES } else { asked.rates.len() };
-    let own = [
-        candidates.len(),
-        asked.directions.len(),
-        asked.sizes.len(),
-        asked.arrivals.len(),
-        asked.pacings.len(),
-        asked.connections.len(),
-        rates,
-    ];
-    asked.circumstances.refuse_too_many(&own)?;
-    selection::possible_cases(&candidates, capabilities, |card| {
-        let cases = asked.cases(card, capabilities).into_iter();
-        cases.map(|case| asked.lengths.planned(case, knobs, capabilities)).collect()
-    })
+    let (rates, sweeps): (Vec<f64>, bool) = (knobs.values("rate"), knobs.has_chosen("rate"));
+    let count = if sweeps { knee::MAX_RATES } else { rates.len() };
+    let first = |card: &Card| {
+        let (arrivals, pacing) = (Arrivals::Fixed, Pacing::SleepSpin);
+        let load = Load::Offered { offered_per_s: 1.0, size_bytes: 1, arrivals, pacing };
+        Case::of(Flow::one_way(card.name, load, Direction::Up))
+    };
+    Combinations::default()
+        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, 0))
+        .each(knobs.values("arrivals"), |case, when| {
+            if let Load::Offered { arrivals, .. } = &mut case.primary_mut().load {
+                *arrivals = when;
+            }
+        })
+        .each(knobs.choices("pacing", Pacing::ALL), |case, method| {
+            if let Load::Offered { pacing, .. } = &mut case.primary_mut().load {
+                *pacing = method;
+            }
+        })
+        .each(knobs.choices("direction", Direction::ONE_WAY), |case, way| case.primary_mut().direction = way)
+        .each(one_way::counts(knobs, "connections"), |case, count| case.primary_mut().connections = count)
+        .in_circumstances(knobs, capabilities, |_| true)?
+        .vary(count, move |case, _| {
+            let chosen = if sweeps { knee::first_rates(case, capabilities) } else { Vec::new() };
+            let mut rates = [rates.clone(), chosen].concat();
+            rates.sort_by(f64::total_cmp);
+            rates.dedup();
+            rates.into_iter().map(|rate| case.at_rate(rate)).collect()
+        })
+        .with_replicates(knobs)
+        .plan(&candidates, capabilities, first, |case, _| lengths.planned(case, knobs, capabilities))
 }
 
 /// Whether this is the reference transport or the unreliable transport over IPv4.
@@ -115,76 +133,13 @@ fn is_measured_by_default(card: &Card) -> bool {
     card.is_reference || is_lossy
 }
 
-struct Params {
-    circumstances: Circumstances,
-    directions: Vec<Direction>,
-    sizes: Vec<u64>,
-    rates: Vec<f64>,
-    /// Chooses rates for each case, in addition to `rates`.
-    sweeps: bool,
-    arrivals: Vec<Arrivals>,
-    pacings: Vec<Pacing>,
-    connections: Vec<u32>,
-    lengths: Lengths,
-}
-
-impl Params {
-    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
-        Ok(Self {
-            circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
-            directions: knobs.choices("direction", Direction::ONE_WAY),
-            sizes: knobs.values("size"),
-            rates: knobs.values("rate"),
-            sweeps: knobs.has_chosen("rate"),
-            arrivals: knobs.values("arrivals"),
-            pacings: knobs.choices("pacing", Pacing::ALL),
-            connections: one_way::counts(knobs, "connections"),
-            lengths: Lengths::read(knobs, "warmup")?,
-        })
-    }
-
-    /// Every combination on one transport, including impossible ones, with rates in ascending order.
-    fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
-        let mut flows = Vec::new();
-        for size_bytes in &self.sizes {
-            for (arrivals, pacing) in
-                self.arrivals.iter().flat_map(|one| self.pacings.iter().map(move |pacing| (one, pacing)))
-            {
-                let load = Load::Offered {
-                    offered_per_s: 1.0,
-                    size_bytes: *size_bytes,
-                    arrivals: *arrivals,
-                    pacing: *pacing,
-                };
-                let each_way =
-                    self.directions.iter().map(|way| Case::of(Flow::one_way(card.name, load.clone(), *way)));
-                flows.extend(each_way);
-            }
-        }
-        let cases = each(&flows, &self.connections, |case, connections| case.primary_mut().connections = connections);
-        let placed = self.circumstances.at_their_places(&cases, card);
-        let rated: Vec<Case> = placed.iter().flat_map(|case| self.at_rates(case, capabilities)).collect();
-        self.circumstances.with_replicates(&rated)
-    }
-
-    fn at_rates(&self, case: &Case, capabilities: &HostCapabilities) -> Vec<Case> {
-        let mut rates = self.rates.clone();
-        if self.sweeps {
-            rates.extend(knee::first_rates(case, capabilities));
-        }
-        rates.sort_by(f64::total_cmp);
-        rates.dedup();
-        rates.into_iter().map(|rate| case.at_rate(rate)).collect()
-    }
-}
-
 /// Adds rates around the highest delivered rate. Returns no cases once that rate is known closely enough.
 fn refine_rates(
     knobs: &Knobs,
     capabilities: &HostCapabilities,
-    planned: &[Planned],
+    planned: &[RoundOrder],
     done: &[RoundRecord],
-) -> Result<Vec<Planned>, Refused> {
+) -> Result<Vec<RoundOrder>, Refused> {
     if !knobs.has_chosen("rate") {
         return Ok(Vec::new());
     }

@@ -10,21 +10,22 @@
 //!   interval more than longer rounds do, because rounds differ more than messages within a round.
 //! - warm-up `auto`: 40 ms if a CPU may sleep between messages, because the first 40 ms of such a connection differ
 //!   from the rest; otherwise [`WARM_UP_MESSAGES`], because 40 ms would be too many messages.
-//! - evidence rounds, [`crate::evidence::rounds`], after the timed rounds of open loops over TCP, where a message may
+//! - evidence rounds, see [`crate::evidence`], after the timed rounds of open loops over TCP, where a message may
 //!   wait for the acknowledgment of the previous one.
 //! - over a link, the round-trip time limits the number of messages and the warm-up, see [`links`].
 
 use hairpin_model::{Card, Case, Extent, HostCapabilities, Load, Refused, Repeat};
 
 use crate::budget;
+use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::MAX_MESSAGES;
 use crate::selection;
-use crate::sequence::Planned;
-use crate::shared::{self, AUTO, Circumstances, each};
+use crate::sequence;
+use crate::shared::{self, AUTO};
 use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
 pub const ROUND_TRIP: Experiment = Experiment {
@@ -98,72 +99,27 @@ fn print_reply_size(repeat: &Repeat) -> Vec<String> {
 const DEFAULT_COUNT: u64 = 1250;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Params::read(knobs, capabilities)?;
+    let rates: Vec<f64> = knobs.values("rate");
+    let (extent, asked_warm_up) = (shared::extent(knobs, "count")?, knobs.value("warmup"));
+    refuse_more_than_a_day(extent.unwrap_or(Extent::Count(DEFAULT_COUNT)), &rates)?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
-    let (replies, rates) = (asked.reply_sizes.len().max(1), asked.rates_per_s.len().max(1));
-    asked.circumstances.refuse_too_many(&[candidates.len(), asked.sizes.len(), replies, rates])?;
-    selection::possible_cases(&candidates, capabilities, |card| {
-        asked.cases(card).into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
-    })
-}
-
-struct Params {
-    circumstances: Circumstances,
-    sizes: Vec<u64>,
-    reply_sizes: Vec<u64>,
-    rates_per_s: Vec<f64>,
-    extent: Option<Extent>,
-    warm_up: Option<Extent>,
-}
-
-impl Params {
-    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
-        let circumstances = Circumstances::read(knobs, capabilities, |_| true)?;
-        let rates: Vec<f64> = knobs.values("rate");
-        let extent = shared::extent(knobs, "count")?;
-        refuse_more_than_a_day(extent.unwrap_or(Extent::Count(DEFAULT_COUNT)), &rates)?;
-        Ok(Self {
-            circumstances,
-            sizes: knobs.values("size"),
-            reply_sizes: knobs.values("reply-size"),
-            rates_per_s: rates,
-            extent,
-            warm_up: knobs.value("warmup"),
-        })
-    }
-
-    /// Every combination on one transport, including impossible ones.
-    fn cases(&self, card: &Card) -> Vec<Case> {
-        let mut cases = vec![Case::ping_pong(card.name)];
-        cases = each(&cases, &self.sizes, |case, size| {
-            case.primary_mut().load.set_sizes(size, size);
-        });
-        if !self.reply_sizes.is_empty() {
-            cases = each(&cases, &self.reply_sizes, |case, reply| {
-                let size = case.primary().load.size_bytes();
-                case.primary_mut().load.set_sizes(size, reply);
-            });
-        }
-        cases = self.circumstances.at_their_places(&cases, card);
-        if !self.rates_per_s.is_empty() {
-            cases = each(&cases, &self.rates_per_s, |case, rate_per_s| {
-                *case = case.at_rate(rate_per_s);
-            });
-        }
-        self.circumstances.with_replicates(&cases)
-    }
-
-    fn planned(&self, case: Case, card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
+    let planned = |case: Case, card: &Card| {
         let travel_ns = links::travel_ns(&case, capabilities);
-        let count = if case.primary().load.rate_per_s().is_none() {
-            links::count(DEFAULT_COUNT, travel_ns)
-        } else {
-            DEFAULT_COUNT
-        };
-        let extent = self.extent.unwrap_or(Extent::Count(count));
-        let warm_up = self.warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns));
-        Planned::of(case, warm_up, extent, knobs, capabilities)
-    }
+        let is_closed_loop = case.primary().load.rate_per_s().is_none();
+        let count = if is_closed_loop { links::count(DEFAULT_COUNT, travel_ns) } else { DEFAULT_COUNT };
+        let warm_up = asked_warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns));
+        sequence::template(case, [warm_up, extent.unwrap_or(Extent::Count(count))], knobs, capabilities)
+    };
+    Combinations::default()
+        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, size))
+        .each(knobs.values("reply-size"), |case, reply: u64| {
+            let size = case.primary().load.size_bytes();
+            case.primary_mut().load.set_sizes(size, reply);
+        })
+        .in_circumstances(knobs, capabilities, |_| true)?
+        .each(rates, |case, rate_per_s| *case = case.at_rate(rate_per_s))
+        .with_replicates(knobs)
+        .plan(&candidates, capabilities, |card| Case::ping_pong(card.name), planned)
 }
 
 /// The warm-up that `auto` selects.

@@ -15,13 +15,14 @@
 //! - warm-up by [`exchange_time::warm_up`]: three exchanges if they stall; one with a forgotten cork, where the first
 //!   exchange is as slow as the others; otherwise the exchanges that fit 10 ms.
 //! - over a link, a round lasts longer, up to 1 s, see [`links`].
-//! - evidence rounds, [`crate::evidence::rounds`], after all timed rounds.
+//! - evidence rounds, see [`crate::evidence`], after all timed rounds.
 
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{duration_argument, exact_duration};
-use hairpin_model::{Card, Case, Exchange, Extent, HostCapabilities, Options, Refused, Remedy, Repeat, Writes};
+use hairpin_model::{Card, Case, Exchange, Extent, HostCapabilities, Load, Options, Refused, Remedy, Repeat, Writes};
 
 use crate::budget;
+use crate::combinations::Combinations;
 use crate::exchange_time::{self, pauses_ns};
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
@@ -30,8 +31,8 @@ use crate::links;
 use crate::possible;
 use crate::quantity::{DAY_NS, MAX_MESSAGES, MAX_TIMEOUT_NS};
 use crate::selection;
-use crate::sequence::Planned;
-use crate::shared::{self, AUTO, Circumstances, each};
+use crate::sequence;
+use crate::shared::{self, AUTO};
 
 pub const SMALL_WRITES: Experiment = Experiment {
     name: "small-writes",
@@ -76,11 +77,12 @@ const KNOBS: &[Knob] = &[
                 Some(if is_one_write { load.reply_size_bytes().to_string() } else { "4".to_owned() })
             })
         }),
-    Knob::new("reply-writes", "SIZES", KnobKind::Writes).help("Writes of each answer, instead of --reply: 40,1000 is two. The remedies merge them as those of a request")
-    .print(|repeat| {
-        let writes = |exchange: &Exchange| exchange.reply_writes.as_ref().map(ToString::to_string);
-        repeat.values("", |case| Some(case.primary().load.exchange().and_then(writes).unwrap_or_default()))
-    }),
+    Knob::new("reply-writes", "SIZES", KnobKind::Writes)
+        .help("Writes of each answer, instead of --reply: 40,1000 is two. The remedies merge them as those of a request")
+        .print(|repeat| {
+            let writes = |exchange: &Exchange| exchange.reply_writes.as_ref().map(ToString::to_string);
+            repeat.values("", |case| Some(case.primary().load.exchange().and_then(writes).unwrap_or_default()))
+        }),
     Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first answer is read")
     .or(&["1"])
     .print(|repeat| print_exchange(repeat, "1", |exchange| exchange.pipeline.to_string())),
@@ -118,156 +120,131 @@ fn print_exchange(repeat: &Repeat, usual: &str, of: fn(&Exchange) -> String) -> 
 }
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Params::read(knobs, capabilities)?;
+    refuse_options_of_remedies(&knobs.values("option"))?;
+    let every_remedy: Vec<Remedy> = Remedy::PLAIN.iter().copied().chain([BATCH]).collect();
+    let (mut writes, remedies) = (writes(knobs)?, knobs.choices("remedy", &every_remedy));
+    let in_two = if knobs.is_given("remedy") { Vec::new() } else { in_two_writes(&writes) };
+    writes.extend(in_two.iter().cloned());
+    let (gap_ns, pipeline) = (knobs.value("gap").unwrap_or(0), knobs.value("pipeline").unwrap_or(1));
+    let exchange = move |(writes, reply): &Parts| {
+        let reply_writes = Some(reply.clone()).filter(|reply| reply.sizes().len() > 1);
+        Exchange { writes: writes.clone(), gap_ns, pipeline, reply_writes, remedy: Remedy::Default }
+    };
+    let (extent, asked_warm_up) = (shared::extent(knobs, "exchanges")?, knobs.value("warmup"));
+    let count = [asked_warm_up, extent].map(|extent| match extent {
+        Some(Extent::Count(count)) => count,
+        Some(Extent::DurationNs(_)) | None => 0,
+    });
+    let exchanges = count[0].saturating_add(count[1]).max(pipeline);
+    writes.iter().try_for_each(|parts| refuse_endless_gaps(&exchange(parts), exchanges))?;
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
         candidates = selection::reaching(candidates, capabilities);
     }
-    asked.circumstances.refuse_too_many(&[candidates.len(), asked.writes.len(), asked.remedies.len()])?;
-    let (planned, skipped) = selection::possible_cases(&candidates, capabilities, |card| {
-        let mut cases = asked.cases(&asked.writes, card, &asked.remedies_for(card, knobs));
-        if possible::is_tcp(card) && !knobs.is_given("remedy") {
-            cases.extend(asked.cases(&asked.in_two_writes(), card, &[Remedy::Default]));
-        }
-        cases.into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
-    })?;
-    planned.iter().try_for_each(|planned| asked.refuse_a_long_gap(planned.timeout_ns))?;
+    let planned = |case: Case, card: &Card| {
+        let travel_ns = links::travel_ns(&case, capabilities);
+        let extent = extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns)));
+        let of_case = |exchange| exchange_time::warm_up(&case, exchange, card, travel_ns);
+        let auto = case.primary().load.exchange().map(of_case);
+        let warm_up = asked_warm_up.or(auto).unwrap_or(Extent::Count(0));
+        sequence::template(case, [warm_up, extent], knobs, capabilities)
+    };
+    let (planned, skipped) = Combinations::default()
+        .each(writes, move |case, parts| {
+            let reply_size_bytes = parts.1.total_bytes();
+            case.primary_mut().load = Load::Exchange { exchange: exchange(&parts), reply_size_bytes };
+        })
+        .in_circumstances(knobs, capabilities, |name| !OF_REMEDIES.contains(&name))?
+        .vary(remedies.len(), |case, card| {
+            let is_in_two = in_two.iter().any(|parts| case.primary().load.exchange() == Some(&exchange(parts)));
+            match (is_in_two, possible::is_tcp(card)) {
+                (true, true) => vec![case.clone()],
+                (true, false) => Vec::new(),
+                _ => with_remedies(case, remedies_for(card, &remedies, knobs)),
+            }
+        })
+        .with_replicates(knobs)
+        .plan(&candidates, capabilities, |card| Case::ping_pong(card.name), planned)?;
+    planned.iter().try_for_each(|order| refuse_a_long_gap(gap_ns, order.timeout_ns))?;
     Ok((planned, skipped))
 }
 
-struct Params {
-    circumstances: Circumstances,
-    /// The writes of a request and of its answer.
-    writes: Vec<(Writes, Option<Writes>)>,
-    gap_ns: u64,
-    pipeline: u64,
-    reply_size_bytes: u64,
-    remedies: Vec<Remedy>,
-    extent: Option<Extent>,
-    warm_up: Option<Extent>,
+/// The writes of a request and of its answer.
+type Parts = (Writes, Writes);
+
+fn writes(knobs: &Knobs) -> Result<Vec<Parts>, Refused> {
+    let reply: Option<Writes> = knobs.value("reply-writes");
+    if reply.is_some() && knobs.is_given("reply") {
+        return Err(Refused::new("--reply and --reply-writes both give the size of an answer", "omit --reply"));
+    }
+    let reply = reply.unwrap_or_else(|| Writes::one(knobs.value("reply").unwrap_or(4)));
+    let writes: Vec<Writes> = knobs.choices("writes", &[]);
+    Ok(writes.into_iter().map(|writes| (writes, reply.clone())).collect())
 }
 
-impl Params {
-    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
-        let circumstances = Circumstances::read(knobs, capabilities, |name| !OF_REMEDIES.contains(&name))?;
-        refuse_options_of_remedies(&circumstances)?;
-        let every_remedy: Vec<Remedy> = Remedy::PLAIN.iter().copied().chain([BATCH]).collect();
-        let reply_writes: Option<Writes> = knobs.value("reply-writes");
-        if reply_writes.is_some() && knobs.is_given("reply") {
-            return Err(Refused::new("--reply and --reply-writes both give the size of an answer", "omit --reply"));
-        }
-        let reply_size_bytes = reply_writes.as_ref().map(Writes::total_bytes);
-        let writes: Vec<Writes> = knobs.choices("writes", &[]);
-        let asked = Self {
-            circumstances,
-            writes: writes.into_iter().map(|writes| (writes, reply_writes.clone())).collect(),
-            gap_ns: knobs.value("gap").unwrap_or(0),
-            pipeline: knobs.value("pipeline").unwrap_or(1),
-            reply_size_bytes: reply_size_bytes.or(knobs.value("reply")).unwrap_or(4),
-            remedies: knobs.choices("remedy", &every_remedy),
-            extent: shared::extent(knobs, "exchanges")?,
-            warm_up: knobs.value("warmup"),
-        };
-        asked.refuse_endless_gaps()?;
-        Ok(asked)
-    }
-
-    /// Returns the remedies to run on a transport. TCP runs all of `self.remedies`.
-    fn remedies_for(&self, card: &Card, knobs: &Knobs) -> Vec<Remedy> {
-        let mut remedies = self.remedies.clone();
-        if !possible::is_tcp(card) {
-            if !knobs.is_given("remedy") {
-                return CONTROL_REMEDIES.to_vec();
-            }
-            remedies.retain(|remedy| knobs.is_given("transport") || !remedy.needs_tcp());
-        }
-        remedies
-    }
-
-    /// If requests and answers are one write each: the first request in two writes, and its answer in two writes.
-    fn in_two_writes(&self) -> Vec<(Writes, Option<Writes>)> {
-        let is_one_write = |(writes, reply): &(Writes, Option<Writes>)| writes.sizes().len() == 1 && reply.is_none();
-        let first = self.writes.first().filter(|_| self.writes.iter().all(is_one_write));
-        let Some((writes, _)) = first else { return Vec::new() };
-        let request = writes.halves().map(|halves| (halves, None));
-        let answer = Writes::one(self.reply_size_bytes).halves().map(|halves| (writes.clone(), Some(halves)));
-        request.into_iter().chain(answer).collect()
-    }
-
-    /// Every combination on one transport, including impossible ones.
-    fn cases(&self, writes: &[(Writes, Option<Writes>)], card: &Card, remedies: &[Remedy]) -> Vec<Case> {
-        let exchange = |(writes, reply_writes): &(Writes, Option<Writes>)| Exchange {
-            writes: writes.clone(),
-            gap_ns: self.gap_ns,
-            pipeline: self.pipeline,
-            reply_writes: reply_writes.clone(),
-            remedy: Remedy::Default,
-        };
-        let of = |writes| {
-            Case::small_writes(card.name, exchange(writes))
-                .with(|case| case.primary_mut().load.set_sizes(0, self.reply_size_bytes))
-        };
-        let mut cases: Vec<Case> = writes.iter().map(of).collect();
-        cases = self.circumstances.at_their_places(&cases, card);
-        cases = each(&cases, remedies, |case, remedy| {
-            if let Some(exchange) = case.primary_mut().load.exchange_mut() {
-                exchange.remedy = remedy;
-            }
-        });
-        self.circumstances.with_replicates(&cases)
-    }
-
-    fn planned(&self, case: Case, card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
-        let travel_ns = links::travel_ns(&case, capabilities);
-        let auto =
-            case.primary().load.exchange().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
-        let extent = self.extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns)));
-        let warm_up = self.warm_up.or(auto).unwrap_or(Extent::Count(0));
-        Planned::of(case, warm_up, extent, knobs, capabilities)
-    }
-
-    /// Refuses pauses that are not shorter than the server's time-out.
-    fn refuse_a_long_gap(&self, timeout_ns: u64) -> Result<(), Refused> {
-        if self.gap_ns >= timeout_ns {
-            let what = format!(
-                "a gap of {} is not shorter than the time-out of {}, so the server would give up",
-                exact_duration(self.gap_ns),
-                exact_duration(timeout_ns)
-            );
-            return Err(Refused::new(what, "raise --timeout, or lower --gap"));
-        }
-        Ok(())
-    }
-
-    /// Refuses rounds with more than a day of pauses.
-    fn refuse_endless_gaps(&self) -> Result<(), Refused> {
-        let count = |extent: Option<Extent>| match extent {
-            Some(Extent::Count(count)) => count,
-            Some(Extent::DurationNs(_)) | None => 0,
-        };
-        let exchanges = count(self.warm_up).saturating_add(count(self.extent)).max(self.pipeline);
-        for (writes, _) in &self.writes {
-            let (gap_ns, pipeline, remedy) = (self.gap_ns, self.pipeline, Remedy::Default);
-            let one_ns =
-                pauses_ns(&Exchange { writes: writes.clone(), gap_ns, pipeline, reply_writes: None, remedy });
-            if one_ns.saturating_mul(exchanges) > DAY_NS {
-                let pauses = (writes.sizes().len() as u64 - 1).saturating_mul(exchanges);
-                let what = format!("{pauses} pauses of {} in one round take more than 24 h", exact_duration(gap_ns));
-                return Err(Refused::new(what, "lower --gap, or use fewer --writes, --exchanges or --pipeline"));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn refuse_options_of_remedies(circumstances: &Circumstances) -> Result<(), Refused> {
-    let Some((name, value)) =
-        circumstances.option_sets.iter().flat_map(Options::iter).find(|(name, _)| OF_REMEDIES.contains(name))
-    else {
-        return Ok(());
+/// If requests and answers are one write each: the first request in two writes, and its answer in two writes.
+fn in_two_writes(writes: &[Parts]) -> Vec<Parts> {
+    let is_one_write = |(writes, reply): &Parts| writes.sizes().len() == 1 && reply.sizes().len() == 1;
+    let Some((request, reply)) = writes.first().filter(|_| writes.iter().all(is_one_write)) else {
+        return Vec::new();
     };
-    Err(Refused::new(
-        format!("--option {name}={value} conflicts with the remedies, which set `{name}` themselves"),
-        "compare remedies with --remedy, for instance --remedy default,nodelay",
-    ))
+    let in_two = [(request.halves(), Some(reply.clone())), (Some(request.clone()), reply.halves())];
+    in_two.into_iter().filter_map(|(request, reply)| request.zip(reply)).collect()
+}
+
+/// Returns the remedies to run on a transport. TCP runs all of `remedies`.
+fn remedies_for(card: &Card, remedies: &[Remedy], knobs: &Knobs) -> Vec<Remedy> {
+    if possible::is_tcp(card) {
+        remedies.to_vec()
+    } else if knobs.is_given("remedy") {
+        let is_run = |remedy: &Remedy| knobs.is_given("transport") || !remedy.needs_tcp();
+        remedies.iter().copied().filter(is_run).collect()
+    } else {
+        CONTROL_REMEDIES.to_vec()
+    }
+}
+
+fn with_remedies(case: &Case, remedies: Vec<Remedy>) -> Vec<Case> {
+    let with = |remedy| {
+        let mut case = case.clone();
+        if let Some(exchange) = case.primary_mut().load.exchange_mut() {
+            exchange.remedy = remedy;
+        }
+        case
+    };
+    remedies.into_iter().map(with).collect()
+}
+
+/// Refuses pauses that are not shorter than the server's time-out.
+fn refuse_a_long_gap(gap_ns: u64, timeout_ns: u64) -> Result<(), Refused> {
+    if gap_ns >= timeout_ns {
+        let what = format!(
+            "a gap of {} is not shorter than the time-out of {}, so the server would give up",
+            exact_duration(gap_ns),
+            exact_duration(timeout_ns)
+        );
+        return Err(Refused::new(what, "raise --timeout, or lower --gap"));
+    }
+    Ok(())
+}
+
+/// Refuses rounds of these exchanges with more than a day of pauses.
+fn refuse_endless_gaps(exchange: &Exchange, exchanges: u64) -> Result<(), Refused> {
+    if pauses_ns(exchange).saturating_mul(exchanges) > DAY_NS {
+        let pauses = (exchange.writes.sizes().len() as u64 - 1).saturating_mul(exchanges);
+        let gap = exact_duration(exchange.gap_ns);
+        let what = format!("{pauses} pauses of {gap} in one round take more than 24 h");
+        return Err(Refused::new(what, "lower --gap, or use fewer --writes, --exchanges or --pipeline"));
+    }
+    Ok(())
+}
+
+fn refuse_options_of_remedies(sets: &[Options]) -> Result<(), Refused> {
+    match sets.iter().flat_map(Options::iter).find(|(name, _)| OF_REMEDIES.contains(name)) {
+        Some((name, value)) => Err(Refused::new(
+            format!("--option {name}={value} conflicts with the remedies, which set `{name}` themselves"),
+            "compare remedies with --remedy, for instance --remedy default,nodelay",
+        )),
+        None => Ok(()),
+    }
 }

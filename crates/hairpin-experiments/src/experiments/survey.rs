@@ -10,8 +10,8 @@
 
 use hairpin_model::case::LOOPBACK;
 use hairpin_model::{
-    AnsweredBy, Candidate, Case, CpuIdle, EndKind, Extent, FarHost, HostCapabilities, InjectedFault, KnownLink,
-    Placement, Refused, Waiting,
+    AnsweredBy, Candidate, Card, Case, CpuIdle, EndKind, EndSettings, Extent, HostCapabilities, KnownLink, Placement,
+    Refused, RoundOrder, Waiting,
 };
 
 use crate::budget;
@@ -20,9 +20,9 @@ use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::links;
-use crate::selection::{self, CaseCollector};
-use crate::sequence::Planned;
-use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED, TIMEOUT, refuse_across_hosts};
+use crate::selection;
+use crate::sequence;
+use crate::shared::{self, FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED, TIMEOUT, refuse_across_hosts};
 use crate::warm_up::WARM_UP_NS;
 
 pub const SURVEY: Experiment = Experiment {
@@ -38,9 +38,9 @@ pub const SURVEY: Experiment = Experiment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// All transports that a Hairpin server answers.
-    EchoHalves,
+    Served,
     Kernel,
-    /// Both [`Over::EchoHalves`] and [`Over::Kernel`].
+    /// Both [`Over::Served`] and [`Over::Kernel`].
     All,
     /// The reference transport, else the first runnable one that a Hairpin server answers.
     One,
@@ -60,9 +60,9 @@ pub struct SurveyLine {
     /// Messages measured per round.
     pub count: u64,
     pub warm_up: Extent,
-    pub why: &'static str,
 }
 
+/// The cost of the path itself, without waking a CPU.
 const PATH: SurveyLine = SurveyLine {
     name: "path",
     over: Over::All,
@@ -72,27 +72,26 @@ const PATH: SurveyLine = SurveyLine {
     replicate: 0,
     count: 2000,
     warm_up: Extent::Count(WARM_UP_MESSAGES),
-    why: "the cost of the path itself, without waking a CPU",
 };
 
+/// What most programs do: two CPUs, and each message wakes the other CPU.
 const WAKING: SurveyLine = SurveyLine {
     name: "waking",
-    over: Over::EchoHalves,
+    over: Over::Served,
     placement: Placement::CrossCpu,
     count: 400,
     warm_up: Extent::DurationNs(WARM_UP_NS),
-    why: "what most programs do: two CPUs, and each message wakes the other CPU",
     ..PATH
 };
 
+/// The minimum: neither end sleeps, so no CPU needs waking.
 const SPINNING: SurveyLine = SurveyLine {
     name: "spinning",
-    over: Over::EchoHalves,
+    over: Over::Served,
     waiting: Waiting::Spin,
     placement: Placement::CrossCpu,
     count: 5000,
     warm_up: Extent::Count(2 * WARM_UP_MESSAGES),
-    why: "the minimum: neither end sleeps, so no CPU needs waking",
     ..PATH
 };
 
@@ -102,20 +101,10 @@ pub const LINES: &[SurveyLine] = &[
     WAKING,
     SPINNING,
     SurveyLine { name: "spinning-kernel", over: Over::Kernel, placement: Placement::SameCpu, ..SPINNING },
-    SurveyLine {
-        name: "kept-awake",
-        over: Over::One,
-        cpu_idle: CpuIdle::Shallow,
-        why: "counter-experiment to `waking`: only the sleep depth of the CPUs is changed",
-        ..WAKING
-    },
-    SurveyLine {
-        name: "again",
-        over: Over::One,
-        replicate: 1,
-        why: "the A/A pair of `path`: no difference is expected",
-        ..PATH
-    },
+    // Counter-experiment to `waking`: only the sleep depth of the CPUs is changed.
+    SurveyLine { name: "kept-awake", over: Over::One, cpu_idle: CpuIdle::Shallow, ..WAKING },
+    // The A/A pair of `path`: no difference is expected.
+    SurveyLine { name: "again", over: Over::One, replicate: 1, ..PATH },
 ];
 
 /// The lines measured over an emulated link, where the microseconds of waking and spinning are negligible.
@@ -136,24 +125,20 @@ const KNOBS: &[Knob] = &[
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     refuse_across_hosts(knobs, capabilities)?;
-    let (injected_fault, fault_in_replicate) =
-        (knobs.value("injected-fault"), knobs.value::<InjectedFault>("replicate-fault"));
-    let mut collector = CaseCollector::new(capabilities);
+    let links = links::asked(knobs, capabilities)?;
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     candidates.retain(|candidate| candidate.card.in_survey);
-    let runnable = collector.runnable(&candidates);
-    for link in links::asked(knobs, capabilities)? {
-        let is_local = link.line == LOOPBACK && capabilities.far.is_none();
-        for line in LINES.iter().filter(|line| is_local || OVER_LINKS.contains(&line.name)) {
-            for candidate in transports_of(line, &runnable) {
-                let mut case = case(line, candidate, link.clone(), capabilities.far.as_ref());
-                case.injected_fault =
-                    if line.replicate == 1 { fault_in_replicate.or(injected_fault) } else { injected_fault };
-                collector.offer(&candidate.card, planned(line, case, knobs, capabilities));
+    selection::possible_cases(&candidates, capabilities, |runnable| {
+        let mut planned = Vec::new();
+        for link in &links {
+            let is_local = link.line == LOOPBACK && capabilities.far.is_none();
+            for line in LINES.iter().filter(|line| is_local || OVER_LINKS.contains(&line.name)) {
+                let carriers = transports_of(line, runnable).into_iter();
+                planned.extend(carriers.map(|carrier| template(line, &carrier.card, link, knobs, capabilities)));
             }
         }
-    }
-    collector.finish()
+        planned
+    })
 }
 
 /// Returns the transports that have the line's waiting mode. `hairpin list` shows the modes of each transport.
@@ -161,7 +146,7 @@ fn transports_of<'g>(line: &SurveyLine, runnable: &[&'g Candidate]) -> Vec<&'g C
     let served = |candidate: &Candidate| candidate.card.answered_by == AnsweredBy::Server;
     let mut selected: Vec<&Candidate> = match line.over {
         Over::All => runnable.to_vec(),
-        Over::EchoHalves => runnable.iter().copied().filter(|candidate| served(candidate)).collect(),
+        Over::Served => runnable.iter().copied().filter(|candidate| served(candidate)).collect(),
         Over::Kernel => runnable.iter().copied().filter(|candidate| !served(candidate)).collect(),
         Over::One => {
             let reference = runnable.iter().copied().find(|candidate| candidate.card.is_reference);
@@ -172,22 +157,27 @@ fn transports_of<'g>(line: &SurveyLine, runnable: &[&'g Candidate]) -> Vec<&'g C
     selected
 }
 
-fn case(line: &SurveyLine, candidate: &Candidate, link: KnownLink, far: Option<&FarHost>) -> Case {
-    let mut case = Case::ping_pong(candidate.card.name).with(|changed| {
-        changed.ends.waiting = line.waiting;
-        changed.ends.placement = line.placement;
-        changed.ends.kind = selection::ends(&candidate.card, EndKind::Processes, false);
-        changed.ends.cpu_idle = line.cpu_idle;
-        changed.replicate = line.replicate;
-    });
-    links::set(&mut case, link, far);
-    case
-}
-
-fn planned(line: &SurveyLine, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
+fn template(
+    line: &SurveyLine,
+    card: &Card,
+    link: &KnownLink,
+    knobs: &Knobs,
+    capabilities: &HostCapabilities,
+) -> RoundOrder {
+    let mut case = Case::ping_pong(card.name);
+    case.ends = EndSettings {
+        kind: selection::ends(card, EndKind::Processes, false),
+        waiting: line.waiting,
+        placement: line.placement,
+        cpu_idle: line.cpu_idle,
+        ..case.ends
+    };
+    case.replicate = line.replicate;
+    case.injected_fault = shared::fault(knobs, line.replicate);
+    links::set(&mut case, link.clone(), capabilities.far.as_ref());
     let travel_ns = links::travel_ns(&case, capabilities);
     let over_a_link = Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns));
-    let extent = Extent::Count(links::count(line.count, travel_ns));
     let warm_up = if case.crosses_a_network() { over_a_link } else { line.warm_up };
-    Planned::of(case, warm_up, extent, knobs, capabilities)
+    let extent = Extent::Count(links::count(line.count, travel_ns));
+    sequence::template(case, [warm_up, extent], knobs, capabilities)
 }

@@ -21,10 +21,11 @@ use hairpin_model::phases::LENGTH_KNOBS;
 use hairpin_model::quantities::{bit_rate_argument, duration_argument};
 use hairpin_model::{
     AnsweredBy, Arrivals, ByPhase, Candidate, Card, Case, EndSettings, Extent, Flow, HostCapabilities, Load, Options,
-    PhaseLengths, Placement, Refused, Repeat, Waiting, WhichCpus,
+    PhaseLengths, Placement, Refused, Repeat, RoundOrder, Waiting, WhichCpus, names,
 };
 
 use crate::budget;
+use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;
@@ -32,8 +33,8 @@ use crate::links;
 use crate::one_way::{self, MESSAGE_BYTES, WRITE_BYTES};
 use crate::possible;
 use crate::selection;
-use crate::sequence::Planned;
-use crate::shared::{self, AUTO, Circumstances, each, option_set};
+use crate::sequence;
+use crate::shared::{self, AUTO, option_set};
 
 pub const UNDER_LOAD: Experiment = Experiment {
     name: "under-load",
@@ -214,12 +215,17 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         probes.retain(|candidate| asked.connections.iter().any(|choice| is_default_probe(&candidate.card, *choice)));
         probes = selection::reaching(probes, capabilities);
     }
-    let own =
-        [probes.len(), asked.sizes.len(), asked.rates.len().max(1), asked.loads.len(), asked.which_cpus.len().max(1)];
-    asked.circumstances.refuse_too_many(&own)?;
-    selection::possible_cases(&probes, capabilities, |card| {
-        asked.cases(card, capabilities).into_iter().map(|case| asked.planned(case, knobs, capabilities)).collect()
-    })
+    let probe = |card: &Card| Case::of(Flow::ping_pong(card.name).in_role(FlowRole::Probe));
+    Combinations::default()
+        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, size))
+        .in_circumstances(knobs, capabilities, |_| true)?
+        .vary(asked.connections.len(), |case, card| asked.on_connections(case, card))
+        .vary(asked.rates.len().max(1), |case, _| asked.at_rates(case))
+        .vary(asked.loads.len() * asked.which_cpus.len().max(1), |case, _| {
+            asked.loads.iter().flat_map(|load| asked.with_load(case, load, capabilities)).collect()
+        })
+        .with_replicates(knobs)
+        .plan(&probes, capabilities, probe, |case, _| asked.planned(case, knobs, capabilities))
 }
 
 /// Whether a probe uses this transport by default. A probe with its own connection uses the unreliable IPv4 transport
@@ -234,8 +240,6 @@ fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
 }
 
 struct Params {
-    circumstances: Circumstances,
-    sizes: Vec<u64>,
     /// Rates in messages/s; empty for a closed loop. The rate 0 selects the default for the path.
     rates: Vec<f64>,
     loads: Vec<Vec<Flow>>,
@@ -267,8 +271,6 @@ impl Params {
             ));
         }
         Ok(Self {
-            circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
-            sizes: knobs.values("size"),
             rates: if closed_loop { Vec::new() } else { chosen.into_iter().chain(knobs.values("rate")).collect() },
             loads,
             which_cpus: knobs.choices("load-cpu", WhichCpus::ALL),
@@ -280,32 +282,25 @@ impl Params {
         })
     }
 
-    /// Every combination for a probe over one transport, including impossible ones.
-    fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
-        let probe = Case::of(Flow::ping_pong(card.name).in_role(FlowRole::Probe));
-        let cases = each(&[probe], &self.sizes, |case, size| case.primary_mut().load.set_sizes(size, size));
-        let cases = self.circumstances.at_their_places(&cases, card);
+    /// Returns the case with each kind of connection that suits a probe over this transport.
+    fn on_connections(&self, case: &Case, card: &Card) -> Vec<Case> {
         // The default transport depends on the connection use. To another host the transport may use IPv6.
         let suits =
             |choice: &&ConnectionUse| self.transports_given || card.reliable == (**choice != ConnectionUse::Own);
-        let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
-        let cases = each(&cases, &connections, |case, connection| {
-            *case.primary_mut() = on_connection(case.primary().clone(), connection, card);
-        });
-        let usual = |case: &Case| match case.primary().connection_use {
+        let on = |connection: &ConnectionUse| {
+            case.clone().with(|case| *case.primary_mut() = on_connection(case.primary().clone(), *connection, card))
+        };
+        self.connections.iter().filter(suits).map(on).collect()
+    }
+
+    /// Returns the case with each rate of the probe, or in a closed loop.
+    fn at_rates(&self, case: &Case) -> Vec<Case> {
+        let usual = match case.primary().connection_use {
             ConnectionUse::PerMessage if case.crosses_a_network() => FOREIGN_PER_S,
-            _ => RATES_PER_S[path_index(case)],
+            _ => RATES_PER_S[usize::from(case.crosses_a_network())],
         };
-        let rated = |case: &Case| {
-            let rates = self.rates.iter().map(|rate| if *rate > 0.0 { *rate } else { usual(case) });
-            let paced =
-                rates.map(|rate| case.clone().with(|case| case.primary_mut().load = case.primary().load.paced(rate)));
-            if self.rates.is_empty() { vec![case.clone()] } else { paced.collect() }
-        };
-        let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
-        let loaded = cases.iter().flat_map(|case| self.loads.iter().map(move |load| (case, load)));
-        let placed = loaded.flat_map(|(case, load)| self.with_load(case, load, capabilities));
-        self.circumstances.with_replicates(&placed.collect::<Vec<_>>())
+        let rates = self.rates.iter().map(|rate| if *rate > 0.0 { *rate } else { usual });
+        if self.rates.is_empty() { vec![case.clone()] } else { rates.map(|rate| case.at_rate(rate)).collect() }
     }
 
     /// Returns the case with a load, once for each requested choice of CPUs.
@@ -352,14 +347,13 @@ impl Params {
         })
     }
 
-    fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
+    fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> RoundOrder {
         let own = PhaseLengths::usual(case.crosses_a_network());
         let lengths = PhaseLengths::of(|phase| self.lengths.get(phase).unwrap_or(*own.get(phase)));
         let warm_up_ns =
             self.warm_up_ns.unwrap_or_else(|| crate::warm_up::WARM_UP_NS.max(links::travel_ns(&case, capabilities)));
         let extents = [warm_up_ns, lengths.total_ns()].map(Extent::DurationNs);
-        let planned = Planned::of(case, extents[0], extents[1], knobs, capabilities);
-        Planned { phases: Some(lengths), ..planned }
+        RoundOrder { phases: Some(lengths), ..sequence::template(case, extents, knobs, capabilities) }
     }
 }
 
@@ -367,18 +361,11 @@ impl Params {
 /// would hold the message behind the hello for a round trip. So `nodelay` is on unless the user sets that option.
 fn on_connection(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
     let is_new = connection_use == ConnectionUse::PerMessage && card.options.contains(&OptionName::Nodelay);
-    let options = flow.options.clone();
-    let options = if is_new && options.get(OptionName::Nodelay).is_none() {
-        options.with(OptionName::Nodelay, "on")
-    } else {
-        options
-    };
-    Flow { connection_use, options, ..flow }
-}
-
-/// Index into defaults by path: 0 on the loopback, 1 across a network.
-fn path_index(case: &Case) -> usize {
-    usize::from(case.crosses_a_network())
+    let mut flow = Flow { connection_use, ..flow };
+    if is_new && flow.options.get(OptionName::Nodelay).is_none() {
+        flow.options = flow.options.with(OptionName::Nodelay, "on");
+    }
+    flow
 }
 
 /// How the ends of a load wait: they block on one connection, poll several, or spin if polling is impossible.
@@ -403,12 +390,7 @@ fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>
     let ups: Vec<Flow> = carriers.into_iter().flat_map(|candidate| flows_up(knobs, candidate)).collect();
     let ways = knobs.choices("load", LoadWays::ALL);
     let loads = ways.into_iter().flat_map(|way| ups.iter().map(move |up| in_directions(up, way)));
-    Ok(loads.fold(Vec::new(), |mut distinct, load| {
-        if !distinct.contains(&load) {
-            distinct.push(load);
-        }
-        distinct
-    }))
+    Ok(names::distinct(loads))
 }
 
 /// Returns the load in these directions, given the upward flow.

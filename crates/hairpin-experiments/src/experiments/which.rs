@@ -9,15 +9,16 @@
 //! - rounds as long as `TARGET_NS` allows: at most [`links::LASTS_NS`], so that slow rates have more messages.
 //! - needs that contradict each other or the link are refused before anything is measured.
 
+use hairpin_model::flow::{Direction, Pacing};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{bit_rate, byte_rate, exact_bytes, exact_duration, message_rate};
 use hairpin_model::{
-    AnsweredBy, Card, Case, Extent, HostCapabilities, KnownLink, Load, Needs, Options, Reach, Refused, Skipped,
-    Waiting,
+    AnsweredBy, Arrivals, Card, Case, Extent, Flow, HostCapabilities, KnownLink, Load, Needs, Options, Reach,
+    Refused, RoundOrder, Skipped, Waiting,
 };
-use hairpin_model::{Arrivals, Flow, flow::Direction, flow::Pacing};
 
 use crate::budget::{self, INTERVAL_BLOCKS, MIN_BLOCKS};
+use crate::combinations::Combinations;
 use crate::estimate;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
@@ -27,8 +28,8 @@ use crate::one_way;
 use crate::possible;
 use crate::quantity::SECOND_NS;
 use crate::selection;
-use crate::sequence::Planned;
-use crate::shared::{self, Circumstances};
+use crate::sequence;
+use crate::shared;
 
 pub const WHICH: Experiment = Experiment {
     name: "which",
@@ -113,7 +114,6 @@ pub fn needs(experiment: &Experiment, knobs: &Knobs, capabilities: &HostCapabili
 }
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let circumstances = Circumstances::read(knobs, capabilities, |_| false)?;
     let needs = needs(&WHICH, knobs, capabilities).expect("these are its knobs");
     let [link] = <[KnownLink; 1]>::try_from(links::asked(knobs, capabilities)?)
         .map_err(|_| Refused::new("the answer is about one path", "give one --link"))?;
@@ -129,16 +129,19 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
             return Err(Refused::new("these transports may lose messages", "add --may-lose, or omit --transport"));
         }
     }
-    let (mut planned, mut skipped) = selection::possible_cases(&candidates, capabilities, |card| {
-        let mut circumstances = circumstances.clone();
-        circumstances.option_sets = option_sets(card, &needs, &link);
-        let cases = circumstances.at_their_places(&[case(card, &needs)], card);
-        let waits = |case: &Case| {
-            knobs.is_given("waiting") || !case.crosses_a_network() || case.ends.waiting != Waiting::Spin
-        };
-        let second = Extent::DurationNs(SECOND_NS);
-        cases.into_iter().filter(waits).map(|case| Planned::of(case, second, second, knobs, capabilities)).collect()
-    })?;
+    let waits =
+        |case: &Case| knobs.is_given("waiting") || !case.crosses_a_network() || case.ends.waiting != Waiting::Spin;
+    let second = Extent::DurationNs(SECOND_NS);
+    let (mut planned, mut skipped) = Combinations::default()
+        .vary(2, |case, card| with_options(case, card, &needs, &link))
+        .in_circumstances(knobs, capabilities, |_| false)?
+        .vary(1, |case, _| waits(case).then(|| case.clone()).into_iter().collect())
+        .plan(
+            &candidates,
+            capabilities,
+            |card| case(card, &needs),
+            |case, _| sequence::template(case, [second; 2], knobs, capabilities),
+        )?;
     set_lengths(&mut planned, &needs, knobs, capabilities);
     let why = "it may lose messages (hint: use --may-lose if you can lose some)";
     skipped.extend(lossy.iter().filter(|candidate| candidate.can_run.is_ok()).map(|candidate| Skipped {
@@ -149,8 +152,8 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     Ok((planned, skipped))
 }
 
-/// Whether a transport may be chosen without being named: it is compared by default, another program answers, in another process unless the ends are threads, over one
-/// IP version, that of the path.
+/// Whether a transport may be chosen without being named: it is compared by default, a server answers, in another
+/// process unless `--ends` is given, and it uses the IP version of the path.
 fn could_matter(card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> bool {
     let is_ipv6 = capabilities.far.as_ref().is_some_and(|far| far.is_ipv6);
     card.answered_by == AnsweredBy::Server
@@ -201,39 +204,40 @@ fn case(card: &Card, needs: &Needs) -> Case {
     Case::of(Flow::one_way(card.name, load, Direction::Up))
 }
 
-/// The sets of options worth trying: the defaults, without Nagle's algorithm, and with buffers for the messages of a
-/// round trip and a pause. TCP sizes its buffers itself.
-fn option_sets(card: &Card, needs: &Needs, link: &KnownLink) -> Vec<Options> {
-    let mut sets = vec![Options::default()];
-    if possible::is_tcp(card) {
-        sets.push(Options::default().with(OptionName::Nodelay, "on"));
-        return sets;
-    }
+/// Returns the case with the sets of options worth trying: the defaults, and one more. For TCP, which sizes its buffers
+/// itself, that is without Nagle's algorithm; else with buffers for the messages of a round trip and a pause.
+fn with_options(case: &Case, card: &Card, needs: &Needs, link: &KnownLink) -> Vec<Case> {
     let held = needs.rate_per_s * (link.round_trip_ns + PAUSE_NS) as f64 / SECOND_NS as f64;
     let bytes = held * (needs.size_bytes + MESSAGE_OVERHEAD_BYTES) as f64;
     let buffers = [OptionName::Sndbuf, OptionName::Rcvbuf];
-    if bytes > BUFFER_BYTES as f64 && buffers.iter().all(|name| card.options.contains(name)) {
+    let set = Options::default();
+    let other = if possible::is_tcp(card) {
+        Some(set.with(OptionName::Nodelay, "on"))
+    } else if bytes > BUFFER_BYTES as f64 && buffers.iter().all(|name| card.options.contains(name)) {
         let bytes = format!("{:.0}", bytes.min(f64::from(i32::MAX / 2)));
-        sets.push(buffers.into_iter().fold(Options::default(), |set, name| set.with(name, &bytes)));
-    }
-    sets
+        Some(buffers.into_iter().fold(set, |set, name| set.with(name, &bytes)))
+    } else {
+        None
+    };
+    let with = |options| case.clone().with(|case| case.primary_mut().options = options);
+    std::iter::once(case.clone()).chain(other.map(with)).collect()
 }
 
 /// Sets the lengths of the rounds so that all fit the time.
-fn set_lengths(planned: &mut [Planned], needs: &Needs, knobs: &Knobs, capabilities: &HostCapabilities) {
+fn set_lengths(planned: &mut [RoundOrder], needs: &Needs, knobs: &Knobs, capabilities: &HostCapabilities) {
     let (target_ns, blocks) =
         if knobs.is_on("quick") { (QUICK_TARGET_NS, INTERVAL_BLOCKS) } else { (TARGET_NS, MIN_BLOCKS) };
-    let fixed_ns = |planned: &Planned| estimate::round_ns(&planned.case, [Extent::Count(0); 2], capabilities);
+    let fixed_ns = |order: &RoundOrder| estimate::round_ns(&order.case, [Extent::Count(0); 2], capabilities);
     let starts_ns: u64 = planned.iter().map(fixed_ns).fold(0, u64::saturating_add);
     let left_ns = (target_ns / blocks).saturating_sub(starts_ns) / planned.len().max(1) as u64;
-    for planned in planned {
-        let travel_ns = links::travel_ns(&planned.case, capabilities);
+    for order in planned {
+        let travel_ns = links::travel_ns(&order.case, capabilities);
         let wanted_ns = links::duration_ns(ROUND_NS, travel_ns).max((MESSAGES / needs.rate_per_s * 1e9) as u64);
         // A third of a round is its warm-up.
         let longest_ns = (left_ns / 3 * 2).max(MIN_ROUND_NS).max(travel_ns);
         let measured_ns = wanted_ns.min(longest_ns).min(links::LASTS_NS.max(travel_ns));
         let extent = Extent::DurationNs(knobs.value("duration").unwrap_or(measured_ns));
         let warm_up = knobs.value("warmup").unwrap_or(Extent::DurationNs((measured_ns / 2).max(travel_ns)));
-        *planned = Planned::of(planned.case.clone(), warm_up, extent, knobs, capabilities);
+        *order = sequence::template(order.case.clone(), [warm_up, extent], knobs, capabilities);
     }
 }

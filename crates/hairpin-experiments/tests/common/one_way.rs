@@ -1,10 +1,9 @@
 //! A test-only experiment: a few writes one way. Adding an experiment takes a file like this and a line in a list.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
+use hairpin_experiments::combinations::Combinations;
 use hairpin_experiments::experiment::Planning;
-use hairpin_experiments::sequence::Planned;
-use hairpin_experiments::shared::{self, Circumstances};
-use hairpin_experiments::{Experiment, Knob, KnobKind, Knobs, Refused, budget, selection};
+use hairpin_experiments::{Experiment, Knob, KnobKind, Knobs, Refused, budget, selection, sequence, shared};
 use hairpin_model::flow::Direction;
 use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Waiting};
 
@@ -33,11 +32,13 @@ const KNOBS: &[Knob] = &[
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let circumstances = Circumstances::read(knobs, capabilities, |_| true)?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
-    let planned = |case| Planned::of(case, Extent::Count(2), Extent::Count(20), knobs, capabilities);
-    selection::possible_cases(&candidates, capabilities, |card: &Card| {
-        let case = Case::of(Flow::stream(card.name, 100, Direction::Down));
-        circumstances.at_their_places(&[case], card).into_iter().map(planned).collect()
-    })
+    let extents = [Extent::Count(2), Extent::Count(20)];
+    let first = |card: &Card| Case::of(Flow::stream(card.name, 100, Direction::Down));
+    Combinations::default().in_circumstances(knobs, capabilities, |_| true)?.plan(
+        &candidates,
+        capabilities,
+        first,
+        |case, _| sequence::template(case, extents, knobs, capabilities),
+    )
 }

@@ -138,25 +138,14 @@ impl Folder {
     }
 
     /// Like [`Folder::replace`], but `write` writes the content piece by piece.
-    pub(crate) fn write<E: From<io::Error>>(
-        &self,
-        name: &str,
-        write: impl FnOnce(&mut File) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(crate) fn write(&self, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         self.write_as(name, PRIVATE_FILE, write)
     }
 
-    fn write_as<E: From<io::Error>>(
-        &self,
-        name: &str,
-        mode: Mode,
-        write: impl FnOnce(&mut File) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn write_as(&self, name: &str, mode: Mode, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         let (mut file, partial) = create_temporary(parent.as_fd(), name, mode)?;
-        let written = write(&mut file).and_then(|()| {
-            rustix::fs::renameat(&parent, &partial, &parent, name).map_err(|error| io::Error::from(error).into())
-        });
+        let written = write(&mut file).and_then(|()| Ok(rustix::fs::renameat(&parent, &partial, &parent, name)?));
         written.inspect_err(|_| {
             // Report the first error only.
             let _ = rustix::fs::unlinkat(&parent, &partial, AtFlags::empty());

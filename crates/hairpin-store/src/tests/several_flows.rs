@@ -153,8 +153,10 @@ fn samples_without_a_flow_belong_to_the_primary_flow() {
         let flow = records[0].order.case.primary();
         assert_eq!(store.rows()(&records[0], flow).unwrap().sequence, samples(false).sequence, "{name}");
         let other = Flow { id: "second".into(), ..flow.clone() };
-        let open = if name == "samples.parquet" { columns::open_merged_file } else { columns::open_round_file };
-        let error = open(store.files(), name).unwrap().read(&records[0], &other, 4, COLUMNS).unwrap_err();
+        let error = columns::SamplesFile::open(store.files(), name)
+            .unwrap()
+            .read(&records[0], &other, 4, COLUMNS)
+            .unwrap_err();
         assert!(error.to_string().contains("the row count differs"), "{name}: {error}");
         if name != "samples.parquet" {
             let mut with_flow = records[0].clone();

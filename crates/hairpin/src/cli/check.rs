@@ -7,8 +7,8 @@ use hairpin_model::{AnsweredBy, Check, CheckedDatagrams, CheckedServer, Reach, R
 use hairpin_report::terminal::{Look, render_item};
 
 use super::exit::{Exit, Stopped};
+use super::measure::Ends;
 use super::{output, two_hosts};
-use crate::interrupt;
 use crate::remote::Remote;
 
 struct Checked {
@@ -39,8 +39,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 }
 
 fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
-    let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
-    let remote = two_hosts::connect_for_check(matches, || interrupt::raised_by_user().map_err(unready))?;
+    let remote = two_hosts::connect_for_check(matches, Ends::stop)?;
     let mut remote = remote.ok_or_else(|| {
         Stopped::usage(
             "no ticket: neither an argument nor HAIRPIN_TO has one (hint: `hairpin check @FILE`, or HAIRPIN_TO=@FILE, where \

@@ -117,19 +117,13 @@ fn nothing_to_test(chosen: &[SelectedClaims]) -> String {
 
 /// The arguments that select the server on another host, for each run.
 fn server_arguments(matches: &ArgMatches) -> Vec<String> {
-    let text = |name: &'static str| matches.get_one::<String>(name).cloned();
-    let number = |name: &'static str| matches.get_one::<u16>(name).map(ToString::to_string);
-    let cpu = matches.get_one::<Vec<usize>>("cpu").and_then(|cpus| cpus.first()).map(usize::to_string);
-    let flags = [
-        ("to", text("to")),
-        ("fallback", text("fallback")),
-        ("bind", text("bind")),
-        ("cpu", cpu),
-        ("server-port", number("server-port")),
-    ];
-    let mut words: Vec<String> =
-        flags.into_iter().filter_map(|(name, value)| Some([format!("--{name}"), value?])).flatten().collect();
-    words.extend(text("copy-binary").map(|file| match file.as_str() {
+    let as_given = |name: &str| {
+        let value = matches.get_raw(name)?.next()?;
+        Some([format!("--{name}"), value.to_string_lossy().into_owned()])
+    };
+    let flags = ["to", "fallback", "bind", "cpu", "server-port"];
+    let mut words: Vec<String> = flags.into_iter().filter_map(as_given).flatten().collect();
+    words.extend(matches.get_one::<String>("copy-binary").map(|file| match file.as_str() {
         "" => "--copy-binary".to_owned(),
         file => format!("--copy-binary={file}"),
     }));
@@ -248,14 +242,9 @@ fn report(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
         tool: tool::this(),
         command_line: redacted(&words),
         started_unix_s: now_unix_s(),
-        duration_ns: 0,
         state: State::Complete,
-        seed: None,
-        to: None,
-        environment: None,
         sources: chosen.iter().map(SelectedClaims::source).collect(),
-        runs: Vec::new(),
-        claims: Vec::new(),
+        ..ClaimsReport::default()
     }
 }
 

@@ -1,7 +1,5 @@
 //! `hairpin runs --clean`: removes saved runs by age, size and number, after asking.
 
-use std::io::{BufRead, IsTerminal, stdin};
-
 use clap::ArgMatches;
 use hairpin_model::{parse, printable, quantities};
 use hairpin_store::SavedRun;
@@ -82,13 +80,10 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 
 /// Asks on the terminal whether to remove these runs.
 fn confirmed(all: &str) -> Result<bool, Stopped> {
-    if !stdin().is_terminal() {
+    let answer = output::ask(&format!("Remove {all}?"));
+    let answer = answer.map_err(|error| Stopped::usage(format!("cannot read the answer: {error}")))?;
+    answer.ok_or_else(|| {
         let why = "cannot ask before removing runs: standard input is not a terminal";
-        return Err(Stopped::usage(format!("{why} (hint: --yes removes them without asking)")));
-    }
-    output::ask(&format!("Remove {all}? [y/N] "));
-    let mut answer = String::new();
-    let read = stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Stopped::usage(format!("cannot read the answer: {error}")))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+        Stopped::usage(format!("{why} (hint: --yes removes them without asking)"))
+    })
 }

@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
+use hairpin_experiments::budget::{LENGTHS, ROUND_COUNTS};
 use hairpin_experiments::{Experiment, Knob, KnobKind};
 use hairpin_model::parse;
 use hairpin_model::phases::Phase;
@@ -11,7 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::clean::SELECTORS;
-use super::flags::{switch, valued};
+use super::flags::{optional, path, switch, valued};
 use super::link::words;
 use super::measure::{ALL_ROUNDS, NO_SAMPLES};
 use crate::program::Program;
@@ -67,7 +68,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
     command
         .args(knobs)
         .args(has_samples.then_some(no_samples))
-        .arg(folder("out", "Folder to save the run in; it must not hold a run yet [default: hairpin-runs/TIME-NAME]"))
+        .arg(path("out", "DIR", "Folder to save the run in; it must not hold a run yet [default: hairpin-runs/TIME-NAME]"))
         .next_help_heading("Another host")
         .args(other_host().into_iter().chain(over_ssh()).map(|argument| argument.hide_short_help(true)))
         .next_help_heading("Output")
@@ -117,37 +118,16 @@ fn over_ssh() -> [Arg; 2] {
             "With ssh://: the server's data port (TCP and UDP); 0 for any free one [default: 7420, else any free one]",
         )
         .value_parser(value_parser!(u16)),
-        Arg::new("copy-binary")
-            .long("copy-binary")
-            .value_name("FILE")
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("")
-            .help(
-                "With ssh://: copy this program, or FILE, to ~/.cache/hairpin on the host, and serve with the copy. \
-                It must be linked statically [default: use `hairpin` on the host; if it has none, ask]",
-            ),
+        optional(
+            "copy-binary",
+            "FILE",
+            "",
+            "With ssh://: copy this program, or FILE, to ~/.cache/hairpin on the host, and serve with the copy. \
+            It must be linked statically [default: use `hairpin` on the host; if it has none, ask]",
+        ),
     ]
 }
 
-/// Knobs that set how long a run takes.
-const LENGTHS: &[&str] = &[
-    "rounds",
-    "over",
-    "until",
-    "at-most",
-    "quick",
-    "count",
-    "duration",
-    "exchanges",
-    "bytes",
-    "warmup",
-    "omit",
-    "idle",
-    "ramp",
-    "recovery",
-    "timeout",
-];
 /// Knobs that only `--help` shows.
 const DETAILS: &[&str] =
     &["sysctl", "cpu-idle", "keep-samples", "keep-link-log", "allow-unmet-options", "port", "replicate", "seed"];
@@ -161,7 +141,8 @@ fn knob_argument(knob: &'static Knob) -> Arg {
     let argument = Arg::new(knob.name).long(knob.name).help(help).hide(knob.hidden);
     let argument = match knob.name {
         "transport" => argument.short('t'),
-        name if LENGTHS.contains(&name) => argument.help_heading("Length"),
+        "timeout" => argument.help_heading("Length"),
+        name if [ROUND_COUNTS, LENGTHS].concat().contains(&name) => argument.help_heading("Length"),
         name if DETAILS.contains(&name) => argument.help_heading("Details").hide_short_help(true),
         _ => argument,
     };
@@ -175,33 +156,29 @@ fn knob_argument(knob: &'static Knob) -> Arg {
 
 /// Flags for the output format.
 fn printing() -> [Arg; 5] {
-    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).conflicts_with("csv");
-    let csv = Arg::new("csv").long("csv").num_args(0..=1).require_equals(true).default_missing_value("summary");
-    let ladder = Arg::new("ladder").long("ladder").num_args(0..=1).require_equals(true);
+    const NOT_TABLES: [&str; 2] = ["json", "csv"];
     [
-        switch("verbose", "Print all findings and notes below the table")
-            .short('v')
-            .conflicts_with_all(["json", "csv"]),
+        switch("verbose", "Print all findings and notes below the table").short('v').conflicts_with_all(NOT_TABLES),
         switch("all", "Print all figures, findings and notes, not only the first screen")
-            .conflicts_with_all(["json", "csv"]),
-        json.help("Print the run as one JSON object instead of a table"),
-        ladder
-            .value_name("WHICH")
-            .default_missing_value(time_sequence::MOST_TELLING)
-            .conflicts_with_all(["json", "csv"])
-            .help(
-                "Draw the time sequence (ladder) of one traced exchange below the table. WHICH: most-telling \
-                (default options, else the longest wait), all, a remedy such as nodelay, or the label of a \
-                case [default: most-telling]",
-            ),
-        csv.value_name("PART")
-            .value_parser(PossibleValuesParser::new(["summary", "samples"]))
-            .help("Print CSV instead of a table: the summary of each case, or every raw sample"),
+            .conflicts_with_all(NOT_TABLES),
+        switch("json", "Print the run as one JSON object instead of a table").conflicts_with("csv"),
+        optional(
+            "ladder",
+            "WHICH",
+            time_sequence::MOST_TELLING,
+            "Draw the time sequence (ladder) of one traced exchange below the table. WHICH: most-telling \
+            (default options, else the longest wait), all, a remedy such as nodelay, or the label of a \
+            case [default: most-telling]",
+        )
+        .conflicts_with_all(NOT_TABLES),
+        optional(
+            "csv",
+            "PART",
+            "summary",
+            "Print CSV instead of a table: the summary of each case, or every raw sample",
+        )
+        .value_parser(PossibleValuesParser::new(["summary", "samples"])),
     ]
-}
-
-fn folder(name: &'static str, help: &'static str) -> Arg {
-    valued(name, "DIR", help).value_parser(value_parser!(PathBuf))
 }
 
 fn saved_run(name: &'static str, help: &'static str) -> Arg {
@@ -220,10 +197,7 @@ fn report() -> Command {
         .about("Show a saved run, even one that was killed, and write its report.html again")
         .arg(saved_run("RUN", "The run folder [default: the latest in hairpin-runs]").required(false))
         .args(printing())
-        .arg(
-            valued("html", "FILE", "Write the page to FILE instead of the run folder")
-                .value_parser(value_parser!(PathBuf)),
-        )
+        .arg(path("html", "FILE", "Write the page to FILE instead of the run folder"))
 }
 
 fn analyse() -> Command {
@@ -255,11 +229,7 @@ fn compare() -> Command {
                 .action(ArgAction::Append)
                 .conflicts_with_all(["RUN", "against", "allow-unlike", "phase"]),
         )
-        .arg(
-            valued("binary-b", "PATH", "With --run: measure the second with this build of hairpin")
-                .conflicts_with("RUN")
-                .value_parser(value_parser!(PathBuf)),
-        )
+        .arg(path("binary-b", "PATH", "With --run: measure the second with this build of hairpin").conflicts_with("RUN"))
         .arg(
             valued("at-most", "TIME", "With --run: the maximum time; looks after 1/6, 1/3, 2/3 and all of it")
                 .conflicts_with("RUN")
@@ -270,34 +240,24 @@ fn compare() -> Command {
             valued("undecided", "WORD", "Exit with 4 (fail) or 0 (pass) if a budget is undecided [default: fail]")
                 .value_parser(PossibleValuesParser::new(["fail", "pass"])),
         )
+        .arg(path("markdown", "FILE", "Also write the comparison to FILE as Markdown tables, for a pull request"))
         .arg(
-            valued("markdown", "FILE", "Also write the comparison to FILE as Markdown tables, for a pull request")
-                .value_parser(value_parser!(PathBuf)),
-        )
-        .arg(
-            valued(
+            path(
                 "against",
                 "AFTER",
                 "Run folders of the second side. With three or more per side, intervals are over runs, not rounds",
             )
-            .num_args(1..)
-            .value_parser(value_parser!(PathBuf)),
+            .num_args(1..),
         )
         .arg(
-            Arg::new("budget")
-                .long("budget")
-                .value_name("BUDGET")
+            valued("budget", "BUDGET", "Exit with 1 if a figure got worse by more than this, for instance p99=+5% or goodput=-5%, \
+                    or is worse than this: p99<=5ms, rate>=20k; may be repeated")
                 .action(ArgAction::Append)
-                .value_delimiter(',')
-                .help("Exit with 1 if a figure got worse by more than this, for instance p99=+5% or goodput=-5%, or is worse than \
-                    this: p99<=5ms, rate>=20k; may be repeated"),
+                .value_delimiter(','),
         )
         .arg(
-            Arg::new("phase")
-                .long("phase")
-                .value_name("PHASE")
-                .value_parser(PossibleValuesParser::new(Phase::WORDS.iter().copied().filter(|word| *word != "ramp")))
-                .help("Compare this phase of under-load runs with each other, or with a round-trip run"),
+            valued("phase", "PHASE", "Compare this phase of under-load runs with each other, or with a round-trip run")
+                .value_parser(PossibleValuesParser::new(Phase::WORDS.iter().copied().filter(|word| *word != "ramp"))),
         )
         .arg(switch("allow-unlike", "Compare even if machine, settings, tool, plan or link differ"))
         .arg(switch("json", "Print the comparison as one JSON object"))
@@ -349,7 +309,7 @@ fn claims() -> Command {
         .arg(ids())
         .arg(seed.value_parser(value_parser!(u64)))
         .arg(rounds.value_parser(value_parser!(u64).range(1..=10_000)))
-        .arg(folder("out", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
+        .arg(path("out", "DIR", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
         .args(other_host())
         .args(over_ssh())
         .arg(json())

@@ -46,8 +46,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     };
     let (baselines, candidates) = (open(&before)?, open(&after)?);
     refuse_twice(before.iter().zip(&baselines).chain(after.iter().zip(&candidates)))?;
-    let unlike = differences(&baselines, &candidates);
     let [of_before, of_after] = [&baselines, &candidates].map(|runs| runs.iter().collect::<Vec<_>>());
+    let unlike = differences(&of_before, &of_after);
     let compared = compare_runs(&of_before, &of_after);
     // Checked first, because `--allow-unlike` would not help.
     if compared.cases.is_empty() {
@@ -131,7 +131,7 @@ fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Resul
 }
 
 /// Differences of all runs from the first baseline, without duplicates.
-pub(super) fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
+pub(super) fn differences(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
     let Some(first) = baselines.first() else { return Vec::new() };
     let others = baselines.iter().skip(1).chain(candidates).flat_map(|other| unlike(first, other));
     distinct(others.filter(|difference| difference.kind != DifferenceKind::Case).map(|difference| Unlike {
@@ -238,8 +238,7 @@ pub(super) fn report(
         invalid: invalid(compared),
         rows,
         unlike,
-        cautions: Vec::new(),
         budgets,
-        looks: Vec::new(),
+        ..ComparisonReport::default()
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_analysis::{Budget, choices_that_differ, compare_interleaved};
-use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
+use hairpin_experiments::budget::{ALPHA_OF_A_LOOK, ROUND_COUNTS};
 use hairpin_model::run::State;
 use hairpin_model::{ComparisonReport, Decision, Look, Run, Unlike};
 
@@ -17,9 +17,6 @@ use super::progress::Progress;
 use super::{command, output};
 use crate::program::Program;
 use crate::session::Session;
-
-/// Flags that fix the number of rounds, which the looks decide.
-const FIXES_ROUNDS: &[&str] = &["rounds", "over", "quick", "until", "at-most"];
 
 /// Measures both commands, and reports the comparison as for saved runs.
 ///
@@ -44,8 +41,8 @@ pub(super) fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopp
         let [baseline, candidate] = [program.tool.version.clone(), format!("{} {}", shown(path), build.tool.version)];
         Some(Unlike { what: "program".to_owned(), baseline, candidate })
     });
-    let compared = |runs: &[Run; 2], names: [String; 2]| {
-        let compared = compare_interleaved(&runs[0], &runs[1], ALPHA_OF_A_LOOK);
+    let compared = |runs: [&Run; 2], names: [String; 2]| {
+        let compared = compare_interleaved(runs[0], runs[1], ALPHA_OF_A_LOOK);
         let mut unlike = differences(&runs[..1], &runs[1..]);
         unlike.retain(|one| !one.what.starts_with("tool: "));
         let cautions = names.iter().zip(runs).flat_map(|(name, run)| cautions_of(name, run)).collect();
@@ -57,7 +54,7 @@ pub(super) fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopp
         at_most_ns.div_ceil(1_000_000_000)
     ));
     let (mut progress, mut looks) = (Progress::new(false), Vec::new());
-    let is_enough = |runs: &[Run; 2], after_s| {
+    let is_enough = |runs: [&Run; 2], after_s| {
         let verdict = compared(runs, Default::default()).decision();
         looks.push(Look { after_s, bound: ALPHA_OF_A_LOOK, verdict });
         !matches!(verdict, Decision::Undecided | Decision::Unusable)
@@ -66,9 +63,9 @@ pub(super) fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopp
     progress.finish();
     let [(folder, run), (other_folder, other_run)] = ran.map_err(Stopped::usage)?;
     let are_complete = [was_saved(&folder, &run), was_saved(&other_folder, &other_run)];
-    let runs = [run, other_run];
+    let runs = [&run, &other_run];
     let names = [folder, other_folder].map(|folder| shown(folder.path()));
-    let report = ComparisonReport { looks, ..compared(&runs, names) };
+    let report = ComparisonReport { looks, ..compared(runs, names) };
     let exit = finish(&report, matches, are_complete == [true; 2])?;
     Ok(if runs.iter().any(|run| run.state == State::Interrupted) { Exit::Interrupted } else { exit })
 }
@@ -87,7 +84,7 @@ fn session<'a>(program: &'a Program, text: &str) -> Result<Session<'a>, Stopped>
     let (name, flags) = experiment.ok_or_else(|| refused(NO_COMMAND))?;
     let session = session_of(program, name, flags).map_err(|stopped| refused(&stopped.to_string()))?;
     let is_knob =
-        |id: &str| session.experiment.knobs.iter().any(|knob| knob.name == id) && !FIXES_ROUNDS.contains(&id);
+        |id: &str| session.experiment.knobs.iter().any(|knob| knob.name == id) && !ROUND_COUNTS.contains(&id);
     let mut given = flags.ids().filter(|id| flags.value_source(id.as_str()) == Some(ValueSource::CommandLine));
     if let Some(id) = given.find(|id| !is_knob(id.as_str()) && *id != "out" && *id != NO_SAMPLES) {
         let hint = "compare sets the number of rounds, and saves both runs of this host";

@@ -6,8 +6,8 @@ use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::Knob;
 use hairpin_model::options::OptionName;
 use hairpin_model::{
-    AnsweredBy, Candidate, Card, Catalog, HostCapabilities, ListedExperiment, ListedFinding, ListedKnob,
-    ListedOption, ListedPlacement, ListedRemedy, ListedTransport, Placement, Reach, Remedy, ValueKind,
+    AnsweredBy, Candidate, Card, Catalog, HostCapabilities, ListedExperiment, ListedKnob, ListedOption,
+    ListedPlacement, ListedRemedy, ListedTransport, Placement, Reach, Remedy, ValueKind,
 };
 
 use super::exit::{Exit, Stopped};
@@ -73,13 +73,12 @@ fn table(program: &Program, capabilities: &HostCapabilities, cpus: &Cpus) -> Str
         capabilities.cpus.len()
     ));
     for ListedPlacement { name, cpus, why_not } in placements(cpus) {
-        let used =
-            cpus.map(
-                |[client, server]| {
-                    if client == server { format!("CPU {client}") } else { format!("CPUs {client} and {server}") }
-                },
-            );
-        list.item(name.word(), &used.or(why_not.map(|why| format!("not here: {why}"))).unwrap_or_default());
+        let used = match cpus {
+            Some([client, server]) if client == server => format!("CPU {client}"),
+            Some([client, server]) => format!("CPUs {client} and {server}"),
+            None => why_not.map(|why| format!("not here: {why}")).unwrap_or_default(),
+        };
+        list.item(name.word(), &used);
     }
     list.whole(&match &capabilities.may_keep_cpus_awake {
         Ok(()) => "--cpu-idle shallow can run here: /dev/cpu_dma_latency can be held open".to_owned(),
@@ -152,12 +151,6 @@ fn as_json(program: &Program, capabilities: &HostCapabilities, cpus: &Cpus) -> C
         question: experiment.question,
         knobs: experiment.knobs.iter().filter(|knob| !knob.hidden).map(knob).collect(),
     });
-    let findings = findings::ALL.iter().map(|Detector { card, .. }| ListedFinding {
-        code: card.code,
-        about: card.about,
-        what: card.what,
-        why: card.why,
-    });
     let options = OptionName::ALL.iter().map(|option| ListedOption {
         name: *option,
         summary: option.summary(),
@@ -167,7 +160,7 @@ fn as_json(program: &Program, capabilities: &HostCapabilities, cpus: &Cpus) -> C
         transports: capabilities.candidates.iter().map(transport).collect(),
         experiments: experiments.collect(),
         remedies: remedies().map(|(name, summary)| ListedRemedy { name, summary }).collect(),
-        findings: findings.collect(),
+        findings: findings::ALL.iter().map(|detector| detector.card).collect(),
         options: options.collect(),
         links: link::list::profiles(),
         placements: placements(cpus),

@@ -2,7 +2,7 @@
 //!
 //! All output passes through this module, so that the content of a saved run cannot control the terminal.
 
-use std::io::{ErrorKind, Write};
+use std::io::{BufRead, ErrorKind, IsTerminal, Write, stdin};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::{Document, printable};
@@ -74,9 +74,18 @@ pub fn warning(line: &str) {
     note(&format!("{WARNING}{line}"));
 }
 
-/// Asks a question on standard error, without a line break.
-pub fn ask(question: &str) {
-    drop(write!(std::io::stderr(), "{}", printable::lines(question)));
+/// Asks a question on the terminal, and returns whether the answer is yes; `None` without a terminal.
+///
+/// # Errors
+/// If the answer cannot be read.
+pub fn ask(question: &str) -> std::io::Result<Option<bool>> {
+    if !stdin().is_terminal() {
+        return Ok(None);
+    }
+    drop(write!(std::io::stderr(), "{} [y/N] ", printable::lines(question)));
+    let mut answer = String::new();
+    stdin().lock().read_line(&mut answer)?;
+    Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
 }
 
 /// Prints an error on standard error.

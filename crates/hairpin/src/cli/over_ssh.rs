@@ -1,6 +1,5 @@
 //! `--to ssh://HOST`: starts a server on the host for this run, and copies this program to the host if it has none.
 
-use std::io::{BufRead, IsTerminal, stdin};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -50,7 +49,8 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
     let ssh = Ssh::of_user(host, stop);
     let started = match ssh.start(program, port) {
         Err(Unstarted::Missing(system)) => {
-            let ask = |question: &str| if asked.is_some() { Some(true) } else { ask(question) };
+            let ask =
+                |question: &str| if asked.is_some() { Some(true) } else { output::ask(question).ok().flatten() };
             let binary = choose_binary(&shown, &system, binary, ask).map_err(|failure| Stopped::failed(&failure))?;
             output::note(&format!("copying {} to {shown}", quantities::bytes(binary.bytes() as f64)));
             ssh.copy(&binary).and_then(|()| ssh.start(Program::Copy(&binary), port))
@@ -89,8 +89,7 @@ fn choose_binary(
     let fits = binary.and_then(|binary| binary.check_for(system).map(|()| binary));
     let binary = fits.map_err(|failure| missing(&format!(", and {}", failure.cause), &failure.hint))?;
     let bytes = quantities::bytes(binary.bytes() as f64);
-    let question =
-        format!("There is no `hairpin` on {host}. Copy this program ({bytes}) to ~/.cache/hairpin there? [y/N] ");
+    let question = format!("There is no `hairpin` on {host}. Copy this program ({bytes}) to ~/.cache/hairpin there?");
     match ask(&question) {
         Some(true) => Ok(binary),
         Some(false) => Err(missing("", "install it there")),
@@ -98,17 +97,6 @@ fn choose_binary(
             Err(missing("", "install it there, or copy this program to ~/.cache/hairpin there with --copy-binary"))
         }
     }
-}
-
-/// Asks on the terminal, if there is one.
-fn ask(question: &str) -> Option<bool> {
-    if !stdin().is_terminal() {
-        return None;
-    }
-    output::ask(question);
-    let mut answer = String::new();
-    stdin().lock().read_line(&mut answer).ok()?;
-    Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 #[cfg(test)]

@@ -107,22 +107,18 @@ fn so_far(kind: CaseKind, rounds: &[f64]) -> String {
     let mut sorted = rounds.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (median, low, high) = (sorted[sorted.len() / 2], sorted[0], sorted[sorted.len() - 1]);
-    let (median_text, range) = match kind {
-        CaseKind::RoundTrips | CaseKind::Exchanges => {
-            (format!("p50 {}", quantities::duration(median)), quantities::bounds(median, low, high))
-        }
-        CaseKind::UnderLoad => {
-            (format!("loaded p50 {}", quantities::duration(median)), quantities::bounds(median, low, high))
-        }
-        CaseKind::Messages => (format!("received {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
-        CaseKind::Offered => (format!("delivered {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
-        CaseKind::Streams => {
-            (format!("goodput {}", quantities::byte_rate(median)), quantities::byte_rate_bounds(low, high))
-        }
+    let latency = (quantities::duration(median), quantities::bounds(median, low, high));
+    let rate = (quantities::rate(median), quantities::rate_bounds(low, high));
+    let (what, (median, range)) = match kind {
+        CaseKind::RoundTrips | CaseKind::Exchanges => ("p50", latency),
+        CaseKind::UnderLoad => ("loaded p50", latency),
+        CaseKind::Messages => ("received", rate),
+        CaseKind::Offered => ("delivered", rate),
+        CaseKind::Streams => ("goodput", (quantities::byte_rate(median), quantities::byte_rate_bounds(low, high))),
     };
     let range = if sorted.len() == 1 { String::new() } else { format!(", {range}") };
     let rounds = quantities::counted(sorted.len() as u64, "round");
-    format!(": {median_text}{range} over {rounds}")
+    format!(": {what} {median}{range} over {rounds}")
 }
 
 #[cfg(test)]

@@ -95,34 +95,26 @@ fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
     if !run.rounds.iter().any(|record| has_samples(&record.outcome)) {
         output::note("the run has no raw samples: it has only one-way loads, or --no-samples was given");
     }
-    match write_samples(folder, run) {
-        Err(Unwritten::Output(error)) => {
-            output::lost(&error);
-            Ok(())
-        }
-        Err(Unwritten::Samples(stopped)) => Err(stopped),
-        Ok(()) => Ok(()),
-    }
-}
-
-/// Why samples were not written.
-enum Unwritten {
-    Output(std::io::Error),
-    Samples(Stopped),
-}
-
-fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
-    let output = BufWriter::new(std::io::stdout().lock());
-    let mut writer = SamplesTable::new(output).map_err(Unwritten::Output)?;
     let mut samples_of = folder.rows();
-    for (record, flow) in
-        run.rounds.iter().flat_map(|record| record.order.case.flows.iter().map(move |flow| (record, flow)))
-    {
-        let samples = samples_of(record, flow).map_err(|error| Unwritten::Samples(Stopped::usage(error)))?;
-        writer.flow(record, flow, &samples).map_err(Unwritten::Output)?;
+    let flows = run.rounds.iter().flat_map(|record| record.order.case.flows.iter().map(move |flow| (record, flow)));
+    let mut unread = None;
+    let write = || {
+        let mut writer = SamplesTable::new(BufWriter::new(std::io::stdout().lock()))?;
+        for (record, flow) in flows {
+            match samples_of(record, flow) {
+                Ok(samples) => writer.flow(record, flow, &samples)?,
+                Err(error) => {
+                    unread = Some(Stopped::usage(error));
+                    return Ok(());
+                }
+            }
+        }
+        writer.finish()?.flush()
+    };
+    if let Err(error) = write() {
+        output::lost(&error);
     }
-    let mut output = writer.finish().map_err(Unwritten::Output)?;
-    output.flush().map_err(Unwritten::Output)
+    unread.map_or(Ok(()), Err)
 }
 
 /// Writes the page atomically into the run folder.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_model::run::State;
-use hairpin_model::{ListedRun, Runs, SkippedEntry, printable, quantities};
+use hairpin_model::{ListedRun, Runs, printable, quantities};
 use hairpin_report::terminal::{Look, render_item};
 use hairpin_store::{Listing, SavedRun, StoreError};
 
@@ -51,7 +51,7 @@ pub(super) fn table(runs: &[SavedRun]) -> String {
     let experiment = widest.clamp("experiment".len(), 24);
     let mut text = format!("{:<16}  {:<experiment$}  {:>8}  folder\n", "started (UTC)", "experiment", "size");
     for run in runs {
-        let when = minute(run);
+        let when = minute(run.head.started_unix_s);
         let what = shortened(&run.head.plan.experiment, experiment);
         text += &format!("{when:<16}  {what:<experiment$}  {:>8}  {}\n", size(run.bytes), printable::line(&run.name));
         for said in [&run.head.plan.question, &answer(run)] {
@@ -61,9 +61,10 @@ pub(super) fn table(runs: &[SavedRun]) -> String {
     text
 }
 
-/// Start time, to the minute.
-fn minute(run: &SavedRun) -> String {
-    quantities::utc(run.head.started_unix_s).chars().take("2026-11-22 01:36".len()).collect()
+/// A time, to the minute.
+pub(super) fn minute(unix_s: u64) -> String {
+    let time = quantities::utc(unix_s);
+    time[..time.len() - ":17 UTC".len()].to_owned()
 }
 
 /// The run's answer, preceded by its state unless it is complete.
@@ -118,12 +119,10 @@ fn as_json(listing: &Listing) -> Runs {
         state: state(run),
         size_bytes: run.bytes,
     };
-    let skipped =
-        listing.skipped.iter().map(|other| SkippedEntry { name: other.name.clone(), reason: other.reason.clone() });
     Runs {
         folder: listing.path().display().to_string(),
         runs: listing.runs.iter().map(run).collect(),
-        skipped: skipped.collect(),
+        skipped: listing.skipped.clone(),
     }
 }
 

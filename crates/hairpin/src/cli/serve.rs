@@ -18,8 +18,8 @@ use hairpin_model::served::Event;
 use hairpin_model::{Ending, Limits, Refused, StrangerCounts, parse, quantities};
 
 use super::exit::{Exit, Stopped};
+use super::measure::Ends;
 use super::{output, serve_list};
-use crate::interrupt;
 use crate::linux::streams;
 use crate::session::now_unix_s;
 
@@ -37,16 +37,16 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         let hint = "(hint: set XDG_STATE_HOME to another folder)";
         Stopped::usage(format!("cannot use the folder of keys and tickets: {error} {hint}"))
     })?;
-    let is_json = matches.get_flag("json");
     if let Some(id) = matches.get_one::<String>("revoke") {
         return revoke(&state, id);
     }
     if matches.get_flag("list") {
-        return serve_list::run(&state, is_json).map_err(|error| cannot("read the tickets and sessions", &error));
+        return serve_list::run(&state, matches.get_flag("json"))
+            .map_err(|error| cannot("read the tickets and sessions", &error));
     }
     let asked = ServeOptions::read(matches)?;
     check_advertised(&asked)?;
-    let stop = interrupt::raised_by_user().map_err(|error| cannot("prepare for signals", &error))?;
+    let stop = Ends::stop()?;
     let program = std::env::current_exe().map_err(|error| cannot("find the path of this executable", &error))?;
     let engine = Engine::new(program.clone(), stop.clone()).map_err(|error| cannot("prepare", &error))?;
     let cpus = asked.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.at([cpu; 2])).map_err(Stopped::usage)?;
@@ -68,12 +68,12 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
             first)",
         );
     }
-    report_ticket(&asked, &server, &identity, taken, is_json);
+    report_ticket(&asked, &server, &identity, taken);
     let input_closed = Arc::new(AtomicBool::new(false));
     if asked.until_input_closes {
         watch_standard_input(Arc::clone(&input_closed)).map_err(|error| cannot("watch standard input", &error))?;
     }
-    let served = serve(server, account.as_ref(), &asked, is_json, &EndEvents { stop, input_closed });
+    let served = serve(server, account.as_ref(), &asked, &EndEvents { stop, input_closed });
     // The ticket was for one run.
     if asked.once {
         state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
@@ -115,7 +115,6 @@ fn serve(
     mut server: Server,
     account: Option<&OwnAccount>,
     asked: &ServeOptions,
-    is_json: bool,
     end_events: &EndEvents,
 ) -> Result<Exit, Stopped> {
     let began = Instant::now();
@@ -124,7 +123,7 @@ fn serve(
         let events = server.serve(POLL_INTERVAL).map_err(|error| cannot("serve", &error))?;
         for event in events {
             runs += u64::from(matches!(event, Event::Ended { rounds: 1.., .. }));
-            log(&event, asked, is_json);
+            asked.log(&event);
         }
         save_account(&server, account);
         let endings = [
@@ -138,11 +137,11 @@ fn serve(
         }
     };
     if let Some(strangers) = server.strangers() {
-        log(&strangers, asked, is_json);
+        asked.log(&strangers);
     }
     let stopped = server.end(ending);
     save_account(&server, account);
-    log(&stopped, asked, is_json);
+    asked.log(&stopped);
     Ok(Exit::Fine)
 }
 
@@ -157,7 +156,7 @@ fn save_account(server: &Server, account: Option<&OwnAccount>) {
 }
 
 /// Prints the ticket and the server's address.
-fn report_ticket(asked: &ServeOptions, server: &Server, identity: &Identity, taken: AcceptedTicket, is_json: bool) {
+fn report_ticket(asked: &ServeOptions, server: &Server, identity: &Identity, taken: AcceptedTicket) {
     let (host, port) = asked.advertised(server.address());
     let ticket = Ticket {
         host,
@@ -166,7 +165,7 @@ fn report_ticket(asked: &ServeOptions, server: &Server, identity: &Identity, tak
         secret: taken.secret,
         expires_unix_s: taken.expires_unix_s,
     };
-    if !is_json {
+    if !asked.json {
         output::text(&format!("{}\n", ticket.word()));
     }
     let listening = Event::Listening {
@@ -176,7 +175,7 @@ fn report_ticket(asked: &ServeOptions, server: &Server, identity: &Identity, tak
         expires_unix_s: taken.expires_unix_s,
         limits: taken.limits,
     };
-    log(&listening, asked, is_json);
+    asked.log(&listening);
 }
 
 /// Describes this host to clients.
@@ -189,14 +188,6 @@ fn about(engine: &Engine) -> ServerInfo {
         own_transports: hairpin_transports::own().iter().map(|own| own.card().name.to_owned()).collect(),
         congestion_controls: capabilities.congestion_controls.clone(),
         ..ServerInfo::default()
-    }
-}
-
-fn log(event: &Event, asked: &ServeOptions, is_json: bool) {
-    if is_json {
-        output::json_line(event);
-    } else {
-        asked.note(&describe(event));
     }
 }
 
@@ -314,6 +305,7 @@ struct ServeOptions {
     limits: Limits,
     cpu: Option<usize>,
     until_input_closes: bool,
+    json: bool,
     quiet: bool,
 }
 
@@ -330,13 +322,16 @@ impl ServeOptions {
             limits: text("limit").map_or(Ok(Limits::default()), Limits::parse).map_err(refused("--limit"))?,
             cpu: matches.get_one::<usize>("cpu").copied(),
             until_input_closes: matches.get_flag("until-input-closes"),
+            json: matches.get_flag("json"),
             quiet: matches.get_flag("quiet"),
         })
     }
 
-    fn note(&self, line: &str) {
-        if !self.quiet {
-            output::log(line);
+    fn log(&self, event: &Event) {
+        if self.json {
+            output::json_line(event);
+        } else if !self.quiet {
+            output::log(&describe(event));
         }
     }
 

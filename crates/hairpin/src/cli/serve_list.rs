@@ -11,6 +11,7 @@ use hairpin_report::terminal::{Look, render_item};
 
 use super::exit::Exit;
 use super::output;
+use super::runs::minute;
 
 /// Lists tickets and sessions.
 pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
@@ -108,12 +109,6 @@ fn lasted(session: &Session, is_of_this_start: bool) -> String {
         // The server was killed before it recorded the end.
         None => "unknown".to_owned(),
     }
-}
-
-/// A time, to the minute.
-fn minute(unix_s: u64) -> String {
-    let time = quantities::utc(unix_s);
-    time[..time.len() - ":17 UTC".len()].to_owned()
 }
 
 #[cfg(test)]

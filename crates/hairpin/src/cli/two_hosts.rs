@@ -22,13 +22,12 @@ const MAX_TICKET_FILE_BYTES: u64 = 4096;
 pub(super) fn connect(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Option<Remote>, Stopped> {
     let Some((text, source)) = ticket_text(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
         over_ssh::refuse_flags(matches)?;
-        if matches.contains_id("fallback") {
-            return Err(Stopped::usage("--fallback needs --to or HAIRPIN_TO (hint: add --to, or omit --fallback)"));
-        }
-        if matches.contains_id("bind") {
-            return Err(Stopped::usage("--bind needs --to or HAIRPIN_TO (hint: add --to, or omit --bind)"));
-        }
-        return Ok(None);
+        return match ["fallback", "bind"].into_iter().find(|flag| matches.contains_id(flag)) {
+            Some(flag) => {
+                Err(Stopped::usage(format!("--{flag} needs --to or HAIRPIN_TO (hint: add --to, or omit --{flag})")))
+            }
+            None => Ok(None),
+        };
     };
     let mut remote = connect_to(&text, source, matches, || Ok(stop))?;
     if let Some(to) = matches.get_one::<String>("fallback") {

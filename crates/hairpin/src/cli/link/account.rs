@@ -1,7 +1,6 @@
 //! Output about a link before and after a program runs over the link.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::process::Command;
 
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
@@ -48,22 +47,17 @@ pub(super) fn after(record: &LinkRecord) -> String {
     let mut text = format!("up    {}\ndown  {}", packets(&record.up), packets(&record.down));
     if let Some(LatenessNs { p50, p99, max }) = record.lateness_ns {
         let [p50, p99, max] = [p50, p99, max].map(|ns| quantities::duration(ns as f64));
-        write!(text, "\nlate  packets released after they were due: p50 {p50}, p99 {p99}, max {max}")
-            .expect("a String takes any text");
+        text += &format!("\nlate  packets released after they were due: p50 {p50}, p99 {p99}, max {max}");
     }
     if let Some(frames) = record.relay.map(|relay| relay.not_carried).filter(|frames| *frames > 0) {
-        write!(
-            text,
-            "\nbut   {} frames not carried: neither IP nor ARP, or with a VLAN tag",
-            quantities::count(frames)
-        )
-        .expect("a String takes any text");
+        let frames = quantities::count(frames);
+        text += &format!("\nbut   {frames} frames not carried: neither IP nor ARP, or with a VLAN tag");
     }
     let DroppedAfter { near, far } = &record.dropped_after;
     for (end, dropped) in [("near", near), ("far ", far)] {
         for counter in DropCounter::ALL {
             let Some(count) = dropped.get(&counter.full_name()) else { continue };
-            write!(text, "\n{end}  {}", counter.describe(*count)).expect("a String takes any text");
+            text += &format!("\n{end}  {}", counter.describe(*count));
         }
     }
     text
@@ -84,7 +78,7 @@ pub(super) fn warning(record: &LinkRecord) -> Option<String> {
 fn packets(direction: &DirectionRecord) -> String {
     let counts = &direction.packets;
     let mut text = format!("packets in {}, out {}", quantities::count(counts.entered), quantities::count(counts.out));
-    let mut tell = |words: String| write!(text, ", {words}").expect("a String takes any text");
+    let mut tell = |words: String| text += &format!(", {words}");
     let reasons = direction.stages.iter().flat_map(|stage| {
         stage.packets.dropped.iter().map(|(reason, count)| (format!("{} ({reason})", stage.stage), *count))
     });

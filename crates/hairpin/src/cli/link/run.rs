@@ -57,15 +57,8 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let options = LinkRunOptions::read(matches)?;
     namespace::prepare()
         .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
-    let unready = |error: io::Error| {
-        Failure::new(
-            &error,
-            format!("cannot prepare the link: {error}"),
-            "is /proc there, and is a limit on open files (ulimit -n) reached?",
-        )
-    };
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
-    let (outcome, end) = run_over_link(&options, &signals, &unready).map_err(|failure| Stopped::link(&failure))?;
+    let (outcome, end) = run_over_link(&options, &signals).map_err(|failure| Stopped::link(&failure))?;
     let exit = match &outcome {
         Outcome::Ended(status) => Exit::Of(code(*status)),
         Outcome::NotRun(error) => return Err(cannot_run(&options.command[0], error)),
@@ -76,12 +69,13 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(exit)
 }
 
+fn unready(error: io::Error) -> Failure {
+    let hint = "is /proc there, and is a limit on open files (ulimit -n) reached?";
+    Failure::new(&error, format!("cannot prepare the link: {error}"), hint)
+}
+
 /// Creates the link, runs the command, and removes the link.
-fn run_over_link(
-    options: &LinkRunOptions,
-    signals: &Signals,
-    unready: &dyn Fn(io::Error) -> Failure,
-) -> Result<(Outcome, LinkEnd), Failure> {
+fn run_over_link(options: &LinkRunOptions, signals: &Signals) -> Result<(Outcome, LinkEnd), Failure> {
     let program = std::env::current_exe().map_err(unready)?;
     let order = LinkOrder {
         profile: options.line.clone(),

@@ -1,11 +1,10 @@
 //! Definition of the command line for links.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::{Arg, Command, value_parser};
 
-use crate::cli::flags::{switch, valued};
+use crate::cli::flags::{path, switch, valued};
 
 const PROFILES: &str = "A profile is a built-in name (hairpin link list), words such as `delay=23.5ms±1ms \
 up=5.5mbit queue=64KiB codel=5ms/100ms loss=0.1%`, or a name and words that change it: see docs/links.md.\n\n\
@@ -67,11 +66,16 @@ fn run() -> Command {
         .about("Run any program over a link: the kernel's TCP and UDP at both ends, an emulated path between them")
         .after_help(RUN)
         .arg(
-            Arg::new("link").long("link").value_name("PROFILE").required(true).help(
+            valued(
+                "link",
+                "PROFILE",
                 "The link: the name of a profile, words such as 'delay=20ms loss=1%', or a name and words that change it",
-            ),
+            )
+            .required(true),
         )
-        .arg(Arg::new("far").long("far").value_name("COMMAND").help(
+        .arg(valued(
+            "far",
+            "COMMAND",
             "What /bin/sh runs at the far end; its output goes to standard error [default: an echo server on TCP \
              and UDP port 7]",
         ))
@@ -84,10 +88,7 @@ fn run() -> Command {
             "NAME",
             "Congestion control of TCP at both ends, for instance bbr [default: cubic, or reno if there is no cubic]",
         ))
-        .arg(
-            valued("log", "FILE", "Write a line per packet: direction, size, arrival, due time, release, outcome")
-                .value_parser(value_parser!(PathBuf)),
-        )
+        .arg(path("log", "FILE", "Write a line per packet: direction, size, arrival, due time, release, outcome"))
         .arg(switch(
             "json",
             "Print one JSON object when COMMAND has ended: its exit code, whether the link was on time, and the packet \
