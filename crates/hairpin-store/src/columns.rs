@@ -245,7 +245,7 @@ impl SamplesFile {
             });
             let flow = flow.map(|flow| flow.ok_or_else(|| damaged("one flow in each row group"))).transpose()?;
             if self.groups.insert((round, flow), number).is_some() {
-                return Err(damaged("one row group for each flow of a round"));
+                return Err(ParquetError::General("a flow of a round has more than one row group".to_owned()));
             }
         }
         Ok(())
