@@ -174,7 +174,10 @@ impl Tried {
         if let Some(place) = [&said, &told].iter().find_map(|text| text.find(|letter| !may_stand(letter))) {
             return harm(&format!("printed a control character at {place}"));
         }
-        if self.command.contains(&"--json") && matches!(code, 0 | 4 | 5) && serde_json::from_str::<Value>(&said).is_err() {
+        if self.command.contains(&"--json")
+            && matches!(code, 0 | 4 | 5)
+            && serde_json::from_str::<Value>(&said).is_err()
+        {
             return harm("printed invalid JSON");
         }
         if self.outside() != before {
