@@ -42,7 +42,7 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// Returns a command for a program, after a command prefix that may be empty.
+/// Returns a command that runs `program`, with the words of `enter` before it.
 pub(crate) fn prefixed(enter: &[String], program: &Path) -> Command {
     let Some((first, rest)) = enter.split_first() else { return Command::new(program) };
     let mut command = Command::new(first);
@@ -91,7 +91,7 @@ fn overdue(name: &str, child: &mut Child, limit: Duration) -> anyhow::Error {
     if let Ok(Some(_)) = child.try_wait() {
         return anyhow!("{name} ended, but its child process still has the output open after {seconds} s");
     }
-    // Both calls fail only if the process has already ended.
+    // Errors are ignored: the time-out is reported anyway.
     let _ = child.kill();
     let _ = child.wait();
     anyhow!("{name} did not end within {seconds} s and was killed")

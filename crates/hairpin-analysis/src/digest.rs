@@ -24,7 +24,8 @@ pub struct Digest {
 struct Latencies {
     counted: Option<Histogram<u64>>,
     left_out: Option<Histogram<u64>>,
-    /// By number, the values of rounds that other rounds of the case may show to be too late, with their counts.
+    /// By round number: values and counts of the latencies of rounds that may turn out to be late. They are judged once
+    /// all rounds of the case are known.
     uncertain: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
@@ -41,7 +42,8 @@ impl Latencies {
         merge(of.get_or_insert_with(latency_histogram), latencies);
     }
 
-    /// The latencies of all rounds but `omitted`.
+    /// The latencies of the counted rounds; those of all rounds if `all_shown`. `omitted` has the numbers of the omitted
+    /// rounds.
     fn shown(&self, omitted: &BTreeSet<u32>, all_shown: bool) -> Option<Cow<'_, Histogram<u64>>> {
         let left_out = self.left_out.as_ref().filter(|_| all_shown);
         let uncertain = || self.uncertain.iter().filter(|(number, _)| all_shown || !omitted.contains(number));

@@ -1,13 +1,14 @@
 //! The delay that the emulator and the machine added to the messages of a round, and the bound on it.
 //!
-//! Lateness is judged for p50 and p99 separately, by the lateness at the same quantile. The bound of a case is 5 % of
-//! what the case measures, and at least 100 us. What it measures is the median over rounds of figure - lateness, so a
-//! disturbed round does not raise its own bound.
+//! Lateness is judged for p50 and p99 separately, by the lateness at the same quantile. The bound is 5 % of the case's
+//! undisturbed figure, at least 100 us. The undisturbed figure is the median over rounds of (figure minus lateness),
+//! so a disturbed round does not raise its own bound.
 //!
-//! The emulator records the lateness of its packets. The kernel only counts how long an end waited for a CPU in total
-//! (`run_delay` of `/proc/PID/schedstat`), was throttled, or had its CPU taken by the hypervisor. At most N (1 - q)
-//! messages are above the quantile q of N messages, so the total bounds the lateness at q: total / (N (1 - q)). Waking
-//! an end takes some of that time in undisturbed rounds too; the least of all rounds of the case is subtracted.
+//! The emulator records the lateness of each packet. For waits the kernel has only totals: time waiting for a CPU
+//! (`run_delay` of `/proc/PID/schedstat`), time throttled, and time stolen by the hypervisor. At most N (1 - q) of N
+//! messages are above the quantile q, so the total bounds the lateness at q: total / (N (1 - q)). Waking an end takes
+//! some of that time in every round, so the minimum per message over the rounds of the case, at most 50 us or 10 % of
+//! the p50, is subtracted.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +21,10 @@ const MIN_BOUND_NS: f64 = 100_000.0;
 const MAX_SHARE: f64 = 0.05;
 /// Maximum share of a one-way load's time in which the emulator was late.
 const MAX_STALLED_SHARE: f64 = 0.01;
-/// Longest wait for a CPU per message that waking the ends can explain, and for one-way loads, as a share of the time.
+/// Maximum wait per message that waking an end can explain: 50 us, or 10 % of the p50 if that is longer.
 const MAX_WAKING_NS: f64 = 50_000.0;
 const MAX_WAKING_SHARE_OF_P50: f64 = 0.1;
+/// For loads that have only a rate: maximum share of the time.
 const MAX_WAKING_SHARE: f64 = 0.1;
 
 const QUANTILES: [f64; 2] = [0.5, 0.99];
@@ -78,9 +80,9 @@ pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
     median_late.into_iter().zip(tail_late).map(|(median, tail)| Late { median, tail }).collect()
 }
 
-/// The time in ns for which the ends of a host were throttled in a round, at most its duration; of two hosts the longer
-/// time. The kernel sums the time over CPUs. All CPUs of a group are throttled together, so it is divided by their
-/// number.
+/// The time in ns for which the ends of a host were throttled in a round, at most the round's duration. For two hosts:
+/// the longer of their times. The kernel sums the time over CPUs. All CPUs of a group are throttled together, so the sum
+/// is divided by their number.
 pub(crate) fn throttled_ns(measured: &Measured) -> f64 {
     let of_host = |host: End| {
         let ends = || measured.ends.iter().filter(move |end| end.host == host);
@@ -91,8 +93,9 @@ pub(crate) fn throttled_ns(measured: &Measured) -> f64 {
     of_host(End::Client).max(of_host(End::Server)).min(measured.duration_ns as f64)
 }
 
-/// How long each end waited for a CPU that another program used, in ns. Several flows wait for each other, which is part
-/// of what they measure.
+/// Time in ns for which each end waited for a CPU, minus the CPU time of the other end and of the emulator if they can
+/// use the same CPU. Empty for rounds with several flows: they also wait for each other, which is part of the
+/// measurement.
 fn waited_ns(measured: &Measured) -> impl Iterator<Item = u64> {
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let ends = measured.ends.iter().filter(|_| measured.flows.len() == 1);
@@ -124,7 +127,7 @@ struct Messages {
     count: f64,
     /// Packets that crossed the link.
     packets: u64,
-    /// p50 and p99; for a probe under load what the load added to them.
+    /// p50 and p99; for a probe under load, the increases by the load.
     figures_ns: [f64; 2],
     relay_ns: [f64; 2],
     /// Sum over the ends.
@@ -155,7 +158,7 @@ impl Messages {
         Self { count: count as f64, packets, figures_ns, relay_ns, waited_ns: waited_ns as f64 + stopped_ns }
     }
 
-    /// The lateness at a quantile by the emulator, and by waiting for a CPU.
+    /// Returns the lateness at a quantile that the emulator caused, and that waiting for a CPU caused.
     fn lateness_ns(&self, index: usize, waking_ns: f64) -> [f64; 2] {
         if self.count == 0.0 {
             return [0.0; 2];
@@ -170,7 +173,7 @@ impl Messages {
 struct Lost {
     span_ns: f64,
     stalled_ns: f64,
-    /// By the end that waited longer.
+    /// Time without a CPU: the longer wait of the two ends, plus throttled and stolen time.
     waited_ns: f64,
 }
 
@@ -222,8 +225,8 @@ mod tests {
         (0..).zip(&mut measured.ends).for_each(|(cpu, end)| end.pinned_cpu = Some(cpu));
     }
 
-    /// For each round of a case with 1 000 messages of 20 us, all but the slowest 20, which take `slowest_ns`: the time
-    /// for which its client waited for a CPU. Returns the omitted rounds, and whether only their tail is.
+    /// Each round has 980 messages of 20 us and 20 of `slowest_ns`. `waited_ns` has one value per round: how long its
+    /// client waited for a CPU. Returns the omitted rounds, and whether only their tail is omitted.
     fn omitted(slowest_ns: u64, waited_ns: &[u64]) -> Vec<(u32, bool)> {
         let mut fixture = Fixture::new();
         for (block, waited_ns) in (0..).zip(waited_ns) {
@@ -237,10 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_cpu_spoils_the_quantiles_that_it_can_reach() {
+    fn waiting_for_a_cpu_omits_only_the_quantiles_that_it_can_change() {
         // The p50 is 20 us, so its lateness is below the bound, however long the client waited.
         assert_eq!(omitted(4 * MS, &[4 * MS, 4 * MS, 80 * MS]), [(2, true)]);
-        // 1 % of the messages are above the p99: 10 messages, for which 1 ms is the bound.
+        // Waking takes 4 ms of the wait. The rest falls on the 10 messages above the p99. Each of them may be late by
+        // 200 us (5 % of 4 ms), so 2 ms in total.
         assert_eq!(omitted(4 * MS, &[4 * MS, 4 * MS, 4_990_000]), []);
         assert_eq!(omitted(4 * MS, &[4 * MS, 4 * MS, 5_010_000]), [], "the bound is 5 % of 4 ms");
         assert_eq!(omitted(4 * MS, &[4 * MS, 4 * MS, 6_010_000]), [(2, true)]);
@@ -248,9 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn what_waking_takes_in_every_round_is_no_lateness() {
+    fn time_for_waking_that_every_round_has_is_not_lateness() {
         assert_eq!(omitted(4 * MS, &[40 * MS, 40 * MS, 40 * MS]), []);
-        // But no more than 50 us per message.
+        // Waking explains at most 50 us per message.
         assert_eq!(omitted(4 * MS, &[400 * MS, 400 * MS, 400 * MS]), [(0, true), (1, true), (2, true)]);
     }
 
@@ -267,7 +271,7 @@ mod tests {
             }
             fixture.run().cases.remove(0)
         };
-        // 100 messages that waited 200 us each: 400 us at p50.
+        // The client waited 20 ms. If that fell on the slower 50 of the 100 messages, it is 400 us at the p50.
         let case = run(1_500_000, &[0, 0, 20 * MS]);
         assert_eq!((case.rounds, case.valid), (2, true));
         let why = LeftOut::WaitedForCpu { late_ns: 400_000, bound_ns: 100_000, is_tail: false };
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_emulators_lateness_counts_against_what_the_case_measures() {
+    fn the_bound_of_the_emulators_lateness_is_5_percent_of_the_p50() {
         let case = over("delay=10ms", Case::ping_pong("tcp"));
         let omitted = |late_ns: u64| {
             let mut fixture = Fixture::new();
@@ -306,7 +310,7 @@ mod tests {
             }
             fixture.run().cases[0].omitted_rounds.iter().filter(|out| !out.only_tail).count()
         };
-        // Two crossings; 5 % of 20 ms.
+        // A round trip crosses the link twice, so the lateness counts twice; the bound is 1 ms.
         assert_eq!((omitted(490_000), omitted(510_000)), (0, 1));
     }
 

@@ -8,8 +8,8 @@ use hairpin_model::{
 use crate::lateness::Judged;
 use crate::statistics::location::median;
 
-/// Summarizes the link of `case`: figures over its `counted` rounds, and the rounds that the emulator spoiled. `None` on
-/// loopback and if no round was measured.
+/// Summarizes the link of `case`: figures over its `counted` rounds, and the rounds omitted because of the emulator.
+/// `None` on loopback and if no round was measured.
 pub(crate) fn summary(case: &Case, counted: &[Judged<'_>], left_out: &[RoundLeftOut]) -> Option<LinkSummary> {
     let links: Vec<(&RoundRecord, &LinkRecord)> =
         counted.iter().filter_map(|judged| Some((judged.round, judged.measured.link.as_ref()?))).collect();

@@ -25,7 +25,7 @@ pub fn of_phase(run: &Run, phase: Phase) -> Run {
     Run { cases, rounds, machine: states.machine.clone(), ..run.clone() }
 }
 
-/// Skips invalid rounds under load: the reason is recorded in the phases, which the result does not have.
+/// Skips rounds under load whose phases are invalid. This needs the phases, which the reduced run no longer has.
 fn counted_rounds(run: &Run) -> impl Iterator<Item = &RoundRecord> {
     run.rounds.iter().filter(|round| match &round.outcome {
         Outcome::Measured(measured) => omission_reason(measured).is_none(),
@@ -96,7 +96,7 @@ mod tests {
     use crate::fixture::under_load::{Beside, probed_over_link};
 
     #[test]
-    fn idle_phases_are_one_case_for_all_loads_and_later_ones_one_per_load() {
+    fn idle_phases_of_all_loads_merge_into_one_case_and_later_phases_stay_separate() {
         let down = probed_over_link().with(|case| case.flows[1].direction = Direction::Down);
         let mut fixture = Fixture::new();
         fixture.all_beside(&probed_over_link(), Beside::latencies(10_000_000, 30_000_000));

@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fairness_is_one_for_equal_shares_and_one_by_n_if_one_has_all() {
+    fn fairness_is_one_for_equal_shares_and_one_nth_if_one_of_n_has_all() {
         assert_eq!(fairness(&[5, 5, 5, 5]), Some(1.0));
         assert_eq!(fairness(&[9, 0, 0]), Some(1.0 / 3.0));
         assert_eq!((fairness(&[9]), fairness(&[0, 0]), fairness(&[])), (None, None, None));

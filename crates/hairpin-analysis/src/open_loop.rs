@@ -25,8 +25,8 @@ pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
     medians.is_some_and(|(lateness, latency)| lateness.value > MAX_RANKED_LATENESS * latency.value)
 }
 
-/// Returns the limit on unanswered messages that blocked the generator. `None` if fewer messages had to wait than may
-/// be missing from the requested rate.
+/// Returns the limit on unanswered messages that blocked the generator; `None` if the share of messages that waited is
+/// below 1 - [`MIN_SHARE_REACHED`].
 pub fn why_blocked(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
     let waited = |measured: &&Measured| fact::number(&measured.client().facts, fact_names::WAITED_FOR_ANSWERS);
     let waited: f64 = rounds.iter().filter_map(waited).sum();

@@ -124,7 +124,7 @@ fn failure(round: &RoundRecord) -> Option<String> {
     Some(format!("round {}{purpose}: {failure}", round.number))
 }
 
-/// The omitted rounds in time order, with evidence rounds.
+/// Returns the omitted timed and evidence rounds in time order.
 fn omitted_rounds(rounds: &[&RoundRecord], judged: &[Judged<'_>]) -> Vec<RoundLeftOut> {
     let timed = judged.iter().filter_map(|Judged { round, why, why_tail, .. }| {
         let (only_tail, why) = (why.is_none(), why.clone().or_else(|| why_tail.clone())?);
@@ -247,8 +247,8 @@ fn unmet_options(measured: &[&Measured]) -> Vec<Invalid> {
 }
 
 /// Computes the percentile curve: 0, 0.01, 0.05 and 0.1, then six quantiles per power of ten of the remaining share
-/// (0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.925, ... 0.985, 0.99, ...) with 1 / (1 - quantile) or more samples, and the
-/// maximum.
+/// (0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.925, ... 0.985, 0.99, ...), then the maximum. A quantile needs at least
+/// 1 / (1 - quantile) samples.
 fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
     /// Remaining shares, relative to each power of ten.
     const REMAINING: &[f64] = &[1.0, 0.75, 0.5, 0.35, 0.25, 0.15];

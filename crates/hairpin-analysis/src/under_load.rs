@@ -16,7 +16,7 @@ use crate::statistics::location::median;
 
 /// Maximum number of points of a case over time.
 const MAX_MOMENTS: u64 = 150;
-/// Minimum rise of a latency that counts as still rising: ratio, and difference in ns; both must be exceeded.
+/// A latency still rises if it grows by more than this ratio and by more than this difference in ns.
 const MIN_RISE: (f64, f64) = (1.15, 5e6);
 /// Maximum delay of a load's start, and maximum shortfall of its duration, as a share of the loaded phase.
 const MAX_TIMING_ERROR: f64 = 0.1;

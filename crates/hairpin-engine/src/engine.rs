@@ -50,7 +50,7 @@ pub struct Engine {
     pub traces: Traces,
     /// The run folder, if link logs are kept (in its folder [`hairpin_model::link::LOGS`]).
     pub link_logs: Option<PathBuf>,
-    /// Set if each round of this engine carries one of several flows.
+    /// Set if this engine runs one flow of a round that has several.
     pub barrier: Option<Barrier>,
     /// The server of every round, if it is on another host.
     pub far: Option<Far>,
@@ -218,8 +218,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
     if order.case.flows.len() > 1 + usize::from(shares) {
         return Err(Failure::new(
             FailureKind::Unsupported,
-            format!("a round of {} flows needs a process for each", order.case.flows.len()),
-            "run it in its own process",
+            format!("cannot run a round of {} flows in one process", order.case.flows.len()),
+            "run each flow in its own process",
         ));
     }
     if let Some(barrier) = &engine.barrier {
@@ -499,7 +499,7 @@ fn panicked() -> Failure {
 fn given_up() -> Failure {
     Failure::new(
         FailureKind::Interrupted,
-        "the round was ended while waiting for the other end",
+        "the round was interrupted while it waited for the other end",
         "after SIGINT the current round has 2 s to finish",
     )
 }

@@ -29,7 +29,8 @@ impl Cpus {
         Ok(Self::among(&topology::read(Path::new("/"), &cpu::allowed()?)))
     }
 
-    /// Returns a copy that pins every pinned client and server to these CPUs.
+    /// Returns a copy that uses these CPUs. `same-cpu` puts both ends on the server's CPU; the placements by topology
+    /// are removed.
     ///
     /// # Errors
     /// [`Refused`] for a CPU that this process may not use.
@@ -89,7 +90,7 @@ impl Cpus {
     fn others(&self) -> Self {
         let own = [Some(self.client), self.server];
         let mut others = self.allowed.iter().copied().filter(|cpu| !own.contains(&Some(*cpu)));
-        // With two CPUs, a second pair that shares one CPU uses the CPU of the first client.
+        // With two CPUs, a second `same-cpu` pair uses `self.client`: the first such pair runs on `self.server`.
         let server = others.next().unwrap_or(self.client);
         let client = others.next().or(self.server).unwrap_or(self.client);
         Self { client, server: Some(server), share_core: None, ..self.clone() }
@@ -99,7 +100,7 @@ impl Cpus {
     pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
         match placement {
             Placement::Unpinned => None,
-            // In a test both hosts may be the same machine.
+            // `Pinned` uses different CPUs for client and server, because in tests both hosts may be one machine.
             Placement::CrossCpu | Placement::Pinned if is_client => Some(self.client),
             Placement::CrossCpu | Placement::SameCpu | Placement::Pinned => Some(self.server.unwrap_or(self.client)),
             Placement::SameCore | Placement::SameCache | Placement::SameNode | Placement::CrossNode => {
@@ -131,7 +132,7 @@ const LEVELS: [(Placement, &str, &str); 4] = [
     ),
     (
         Placement::SameNode,
-        "no two cores that this process may use are on one NUMA node and do not share their last-level cache",
+        "no two cores that this process may use are known to be on one NUMA node with separate last-level caches",
         "same-cache",
     ),
     (Placement::CrossNode, "this process may use the CPUs of one NUMA node only", "cross-cpu"),
@@ -149,7 +150,7 @@ fn pairs(cpus: &[Cpu], level: Placement, lacks: &str, hint: &str) -> Result<Vec<
     if pairs.is_empty() { Err(WhyNot::new(lacks, format!("use --placement {hint}"))) } else { Ok(pairs) }
 }
 
-/// The placement by topology of two CPUs; `None` if unknown or if there is only one CPU.
+/// The placement by topology of two CPUs; `None` if unknown, or if both are the same CPU.
 fn level_of(client: &Cpu, server: &Cpu) -> Option<Placement> {
     match (client.shares_core(server), client.shares_node(server), client.shares_last_cache(server)) {
         _ if client.number == server.number => None,

@@ -58,7 +58,7 @@ pub const AT_MOST: Knob = Knob::new("at-most", "TIME", LASTS)
 
 pub const QUICK: Knob = Knob::switch(
     "quick",
-    "Run for at most 10s, or one short round of each case: wide or no intervals; a given length is kept",
+    "Run for at most 10s, or one short round of each case: wide or no intervals; keeps lengths that you set",
 );
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -252,8 +252,9 @@ impl Experiment {
         Ok(Some(Step::Run { cases, rounds, skipped: Vec::new(), forecast: Forecast::default() }))
     }
 
-    /// Returns the next rounds of two runs of this experiment in shared blocks, in order, each with the place of its
-    /// run, and the time of the look that follows: the next of four after `last_look_ns`. `None` if no look is left.
+    /// Returns the next rounds of two runs of this experiment, in blocks that have the cases of both runs, and the time
+    /// of the interim analysis that follows these rounds: the first of the four times after `last_look_ns`. `None` if
+    /// the last analysis is over.
     ///
     /// # Errors
     /// [`Refused`] if the knobs request something impossible, or too many rounds.

@@ -6,12 +6,12 @@ use crate::exchange_time;
 use crate::links;
 use crate::quantity::SECOND_NS;
 
-/// Overhead of a round in starts of a small process: starting two processes, a connection, teardown, saving. Measured as
-/// 18 ms where a start takes 0.72 ms (AMD EPYC, 2 CPUs, Linux 6.18, 2026-11-26).
+/// Overhead of a round (starting two processes, a connection, teardown, saving) / time to start a small process.
+/// Measured: 18 ms / 0.72 ms (AMD EPYC, 2 CPUs, Linux 6.18, 2026-11-26).
 pub const OVERHEAD_STARTS: u64 = 25;
 
-/// Additional overhead of a round for each task of other programs per CPU: its processes wait about twenty times for
-/// a time slice (3 ms).
+/// Additional overhead of a round for each task of other programs per CPU, in ns: the round's processes wait about
+/// twenty times for a time slice (3 ms).
 const WAITS_NS: f64 = 60e6;
 
 /// Round trip over a blocking pipe on one CPU, in ns. `waking_round_trip_ns` includes this time.
@@ -73,7 +73,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     [connections_ns, link_ns, messages_ns, drain_ns].into_iter().fold(overhead_ns, u64::saturating_add)
 }
 
-/// How much longer work of the ends takes because of a CPU quota.
+/// Factor by which a CPU quota lengthens the work of the ends.
 fn throttling(case: &Case, capabilities: &HostCapabilities) -> f64 {
     let used_cpus = if case.ends.placement.has_own_cpus() { 2.0 } else { 1.0 };
     capabilities.cpu_quota.map_or(1.0, |quota| (used_cpus / quota).max(1.0))

@@ -35,7 +35,7 @@ pub const START_NS: u64 = 15_000_000;
 
 /// Warm-up if no CPU sleeps between exchanges, in ns.
 const SETTLING_NS: u64 = 10_000_000;
-/// Minimum windows of a warm-up. The first windows differ because the kernel acknowledges quickly at first.
+/// Minimum windows of a warm-up. The first windows differ because the kernel initially does not delay ACKs.
 const MIN_WARM_UP_WINDOWS: u64 = 3;
 const MAX_WARM_UP_WINDOWS: u64 = 200;
 /// Maximum duration of a warm-up with more than one window, in ns.
@@ -92,8 +92,9 @@ fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
     waits && (exchange.pipeline > 1 || exchange.sizes_answered().len() > 1) && possible::is_tcp(card)
 }
 
-/// Returns the warm-up of a round in whole windows: 3 to 200 windows that fit the settling time, fewer if they exceed
-/// 150 ms, at least one. If the duration of a window is unpredictable, returns the settling time itself.
+/// Returns the warm-up of a round as a number of windows: as many as fit the settling time, but at least 3 and at most
+/// 200. Fewer, but at least one, if they would exceed 150 ms. If the duration of a window is unpredictable, returns the
+/// settling time itself.
 pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> Extent {
     let window_ns = window_ns(case, exchange, card, travel_ns);
     let settling_ns = if cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLING_NS };
@@ -114,7 +115,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &C
         Extent::DurationNs(duration_ns) => duration_ns.div_ceil(window_ns),
     };
     let windows = extents.map(windows).into_iter().fold(0, u64::saturating_add);
-    // The first window of a connection is acknowledged at once.
+    // The ACKs of a connection's first window are not delayed.
     let spared_ns = if windows > 0 { nagle_ns(exchange, card, 0) } else { 0 };
     // Connecting and closing take a round trip each.
     let on_the_way_ns = travel_ns.saturating_mul(2);

@@ -45,7 +45,7 @@ pub struct Forecast {
     pub lasts_ns: u64,
     /// Expected duration of the evidence rounds in ns.
     pub evidence_ns: u64,
-    /// Whether the time is given and not the number of rounds, so that rounds are omitted if the time is over.
+    /// Whether the experiment has a time limit instead of a number of rounds: rounds beyond the limit are omitted.
     pub has_time_limit: bool,
     /// Traffic of the one-way loads.
     pub sends: PlannedTraffic,

@@ -269,7 +269,7 @@ fn check_pacing(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> 
             "use --pacing sleep+spin",
         )),
         Pacing::Spin if share_a_cpu => Err(why(
-            "both ends share one CPU, so a sender that spins would keep the receiver off it",
+            "both ends share one CPU, so a spinning sender would keep the receiver from running",
             "use --placement cross-cpu, or --pacing sleep+spin",
         )),
         _ => Ok(()),
@@ -337,7 +337,7 @@ fn check_two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> 
     let share_a_cpu = case.ends.placement == Placement::SameCpu || one_cpu;
     if case.ends.waiting == Waiting::Spin && share_a_cpu {
         let hint = if one_cpu { "use --waiting block" } else { "use --placement cross-cpu, or --waiting block" };
-        return Err(why("both ends share one CPU, so a spinning end would keep the other off it", hint));
+        return Err(why("both ends share one CPU, so a spinning end would keep the other from running", hint));
     }
     if card.reach == Reach::Process && case.ends.kind == EndKind::Processes {
         return Err(why("it joins two threads of one process only", "use --ends threads"));

@@ -72,7 +72,7 @@ pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdl
 
 /// The seed of every random choice. If the user gives no seed, the binary passes a random one.
 pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })
-    .help("Seed of the order of rounds, of links and of resampling [default: drawn, and recorded]")
+    .help("Seed of the order of rounds, of links and of resampling [default: random, and recorded]")
     // Only the random events of a link depend on the seed.
     .print(|repeat| match repeat.seed {
         Some(seed) if repeat.cases.iter().any(Case::is_emulated) => vec![seed.to_string()],

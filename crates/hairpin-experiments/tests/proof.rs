@@ -1,4 +1,5 @@
-//! `proof::orders`: orders both cases of each pair with the settings of the most similar case of the run.
+//! `proof::orders` plans rounds for both cases of each pair, with the settings of the most similar timed round of the
+//! run.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +46,7 @@ fn every_block_has_each_case_of_the_pairs_once() {
         assert!(block.iter().all(|order| order.timeout_ns == 3_000_000_000 && order.keep_samples == 9));
         seen.insert(ids);
     }
-    assert!(seen.len() > 1, "the order of blocks is random");
+    assert!(seen.len() > 1, "the order of cases in a block is random");
     assert_eq!(rounds, orders(&pairs, &like, 6, 7, 9), "the order depends only on the seed");
     assert_ne!(rounds, orders(&pairs, &like, 6, 8, 9));
 }
@@ -65,7 +66,7 @@ fn extents_come_from_the_nearest_timed_round() {
 }
 
 #[test]
-fn only_timed_rounds_are_templates_and_without_timed_rounds_nothing_is_ordered() {
+fn only_timed_rounds_are_templates_and_without_them_no_rounds_are_planned() {
     let timed = run(&[("transport", "tcp"), ("remedy", "default")]);
     let none = timed[0].order.case.clone();
     let pairs = [[none.clone(), case(&timed[0], "tcp", Remedy::Nodelay)]];

@@ -127,8 +127,8 @@ fn all_takes_every_value_and_skips_impossible_ones_with_the_reason() {
     assert_eq!(plan.cases.len(), 11, "{:?}", plan.labels());
     let skipped: Vec<_> =
         plan.skipped.iter().map(|skipped| (skipped.case.as_deref().unwrap(), &*skipped.reason)).collect();
-    let reason = "both ends share one CPU, so a spinning end would keep the other off it (hint: use --placement cross-cpu, \
-         or --waiting block)";
+    let reason = "both ends share one CPU, so a spinning end would keep the other from running (hint: use --placement \
+         cross-cpu, or --waiting block)";
     let expected = [
         ("tcp block same-core and 2 more", "one thread (hint: use --placement cross-cpu)"),
         ("tcp block same-node and 2 more", "one cache (hint: use --placement cross-cpu)"),
@@ -313,8 +313,9 @@ fn bad_input_is_refused_with_a_hint_before_anything_runs() {
         ),
         (
             &[("transport", "tcp,udp"), ("waiting", "spin")],
-            "cannot run tcp spin same-cpu: both ends share one CPU, so a spinning end would keep the other off \
-             it; 1 more cannot run for the same reason (hint: use --placement cross-cpu, or --waiting block)",
+            "cannot run tcp spin same-cpu: both ends share one CPU, so a spinning end would keep the other \
+             from running; 1 more cannot run for the same reason (hint: use --placement cross-cpu, or --waiting \
+             block)",
         ),
     ];
     for (flags, text) in refused {

@@ -12,7 +12,7 @@ use rustls::version::TLS13;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use serde::{Deserialize, Serialize};
 
-/// Server name in the certificate, and the only one that clients request.
+/// Server name in the certificate.
 const SERVER_NAME: &str = "hairpin";
 /// ALPN protocol (RFC 7301). It has no version, so that ends of different versions can report a version error.
 const ALPN_PROTOCOL: &[u8] = b"hairpin";
@@ -75,7 +75,7 @@ pub fn client_config(fingerprint: [u8; 32]) -> Result<Arc<ClientConfig>, Error> 
     Ok(Arc::new(config))
 }
 
-/// Server name that the client requests.
+/// Server name that rustls requires for a client connection. It is neither sent nor verified.
 pub fn name() -> ServerName<'static> {
     ServerName::try_from(SERVER_NAME).expect("a valid DNS name")
 }

@@ -66,7 +66,7 @@ pub struct Greeting {
 pub enum Purpose {
     /// A session for the rounds of one run. The server answers with [`ServerInfo`].
     Session,
-    /// One round of that session, or one flow of a round.
+    /// The control channel of one round, or of one flow of a round. The number is the session's id.
     Round(u64),
 }
 
@@ -104,7 +104,7 @@ pub enum Ask {
 /// Datagrams that the server received in a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatagramsSeen {
-    /// Hellos received, each of which was answered.
+    /// Hellos received. The server tried to answer each.
     pub hellos: u64,
     /// Confirmations received, which the client sends after an answer.
     pub confirmed: u64,
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Every message between two hosts, as JSON.
+    /// The messages of this module, and some control messages, as JSON.
     fn messages() -> Vec<Value> {
         let proof = || Base64(vec![7; 32]);
         let (tool, ticket) = ("hairpin 0.1.0".to_owned(), "f123e0b2".to_owned());
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_message_with_another_value_panics(
+        fn parsing_a_message_with_changed_values_does_not_panic(
             which in any::<prop::sample::Index>(),
             puts in proptest::collection::vec((0..120_usize, leaf()), 1..4),
         ) {
@@ -262,7 +262,7 @@ mod tests {
         }
 
         #[test]
-        fn no_message_with_another_byte_or_end_panics(
+        fn parsing_a_message_with_a_changed_byte_or_cut_short_does_not_panic(
             which in any::<prop::sample::Index>(),
             index in any::<prop::sample::Index>(),
             byte in any::<u8>(),

@@ -152,7 +152,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn intervals_without_events_show_the_standing_queue() {
+    fn intervals_without_events_show_the_current_queue_depth() {
         let mut timeline = Timeline::new(1);
         timeline.entered(0);
         timeline.queue(0, Held { packets: 5, bytes: 500 });

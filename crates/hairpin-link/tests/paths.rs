@@ -1,4 +1,5 @@
-//! Random profiles and packets: counters add up, order and time hold, and the same seed gives the same fates.
+//! Random profiles and packets: counters add up, outcomes are in order of time and not before the arrival, and the same
+//! seed gives the same outcomes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ fn link(profile: &Profile, seed: u64) -> Link {
     Link::new(profile, seed, &common::traces()).expect("a profile without contradiction")
 }
 
-/// Asserts that every ledger of the record adds up. No count is computed as a difference.
+/// Asserts that every ledger of the record adds up. Each count is kept separately and none is derived from the others,
+/// so a missing packet shows.
 fn assert_closed(record: &LinkRecord) {
     assert_eq!(record.packets.unexplained(), 0);
     for direction in [&record.up, &record.down] {
@@ -58,7 +60,7 @@ fn late(link: &mut Link, arrivals: &[Arrival], nth: usize) -> Vec<Outcome> {
 
 proptest! {
     #[test]
-    fn ledgers_close_at_every_moment(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+    fn packet_counts_add_up_after_every_arrival(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
         let mut link = link(&profile, seed);
         let mut outcomes = Vec::new();
         for arrival in &arrivals {
@@ -175,10 +177,10 @@ proptest! {
         prop_assert_eq!(up(&arrivals), up(&alone));
     }
 
-    /// A longer search: `PROPTEST_CASES=1000000 cargo test -p hairpin-link --test all whatever_the_calls`. It took 4.4 minutes
+    /// A longer search: `PROPTEST_CASES=1000000 cargo test -p hairpin-link --test all any_calls`. It took 4.4 minutes
     /// on a virtual machine with 2 CPUs, and found nothing.
     #[test]
-    fn nothing_panics_and_the_ledger_closes_whatever_the_calls(profile in common::profile(), calls in hostile_calls(), seed: u64) {
+    fn any_calls_cause_no_panic_and_counts_add_up(profile in common::profile(), calls in hostile_calls(), seed: u64) {
         let mut link = link(&profile, seed);
         let mut outcomes = Vec::new();
         for (now_ns, packet, call) in calls {
@@ -261,7 +263,7 @@ fn of_simultaneous_events_the_event_farther_along_happens_first() {
 }
 
 #[test]
-fn a_copy_right_behind_its_packet_is_duplicated_and_not_reordered() {
+fn a_copy_directly_behind_its_packet_counts_as_duplicated_not_as_reordered() {
     let mut link = link(&"duplicate=100%".parse().unwrap(), 7);
     let _ = simulate(&mut link, &[arrival(0, 0, 100)]);
     let record = link.record(None);

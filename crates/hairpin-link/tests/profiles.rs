@@ -133,7 +133,7 @@ fn every_stage_has_its_figures_in_words() {
         [
             "packets of at most 1500 B",
             "down 2s-2.5s",
-            "5.5mbit/s, 64KiB and 20 packets may wait, CoDel 5ms/100ms",
+            "5.5mbit/s, queue limit 64KiB and 20 packets, CoDel 5ms/100ms",
             "in bursts 1%/20%/100%/0%, packets 3, data packets 1",
             "one bit flipped in 0.1% of packets",
             "2% of packets sent twice",

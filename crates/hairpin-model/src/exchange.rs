@@ -204,7 +204,9 @@ impl Remedy {
             Self::OneWrite => "all writes of a request copied together into one",
             Self::Writev => "all writes of a request in one writev, without a copy",
             Self::Quickack => "TCP_QUICKACK at the server, set again after each read",
-            Self::Batch(_) => "N writes are merged into one: batch=10, which `all` includes, makes ten writes of 100",
+            Self::Batch(_) => {
+                "merges each N writes into one: batch=10 turns 100 writes into 10; `all` includes batch=10"
+            }
         }
     }
 

@@ -281,7 +281,7 @@ pub struct DirectionRecord {
 pub struct StageRecord {
     /// The stage's name, for instance `queue`.
     pub stage: String,
-    /// The stage's figures in words, for instance `5.5 Mbit/s, 64 KiB may wait, tail drop`.
+    /// The stage's figures in words, for instance `5.5mbit/s, queue limit 64KiB, tail drop`.
     pub figures: String,
     /// The stage's ledger; drops are listed by reason, only reasons that occurred.
     #[serde(flatten)]

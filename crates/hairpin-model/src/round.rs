@@ -275,7 +275,8 @@ pub struct EndReport {
     pub host: End,
     /// The CPU to which the end was pinned; null if not pinned.
     pub pinned_cpu: Option<usize>,
-    /// CPUs on which the end ran before the first and after the last message.
+    /// CPUs on which the end ran before the first and after the last message; one entry if they are the same CPU. For
+    /// a flow with several threads, the CPUs of all its threads.
     pub seen_cpus: Vec<usize>,
     /// CPU time of the end's thread for the measured messages, in ns: CPU time of the whole connection * measured
     /// messages / all messages.

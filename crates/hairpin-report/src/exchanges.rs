@@ -7,8 +7,8 @@ use hairpin_model::names::{joined, shortened};
 use hairpin_model::{Capture, CaseSummary, Figure, Group, Run, path, quantities};
 
 /// Heading of the table of first exchanges.
-pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ from later ones (Linux sends ACKs \
-                                    at once at first, and caches are cold), so they are shown apart.";
+pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ from later ones (Linux initially does \
+                                    not delay ACKs, and caches are cold), so they are shown separately.";
 
 /// An exchange differs from the steady state if its interval excludes the p50, and if the exchange is longer or
 /// shorter than the p50 by at least this factor.
@@ -45,7 +45,7 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     })
 }
 
-/// Names the remedies with fewer pauses than `--gap` requests, because they merge writes; `None` if there are none.
+/// Names the remedies that merge writes and so omit some or all pauses of `--gap`; `None` if there are none.
 pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     let (mut without, mut fewer): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for row in groups.iter().flat_map(|group| &group.rows) {
@@ -67,8 +67,7 @@ pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     let said: Vec<String> = [said(&without, "none"), said(&fewer, "fewer")].into_iter().flatten().collect();
     (!said.is_empty()).then(|| {
         format!(
-            "--gap pauses between writes: {}. If your program needs the pause for its work, add it to their \
-             figures.",
+            "Pauses between writes (--gap): {}. If your program needs these pauses, add them to the times.",
             said.join(", ")
         )
     })
@@ -94,9 +93,9 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
         };
         format!("adds {size} to an exchange, {}, on {case}{most}", quantities::change(*ratio))
     } else {
-        format!("adds nothing beyond round-to-round noise; on {case} {size}")
+        format!("adds nothing beyond round-to-round noise (largest relative estimate: {size}, on {case})")
     };
-    Some(format!("{said}; traced rounds are in no figure of the tables"))
+    Some(format!("{said}; the tables exclude traced rounds"))
 }
 
 fn name(row: &CaseSummary) -> String {
@@ -140,7 +139,7 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     notes.extend(
         skipped
             .into_iter()
-            .map(|(reason, names)| (false, format!("none of {}: {reason}", shortened(&names, MAX_LISTED)))),
+            .map(|(reason, names)| (false, format!("not made for {}: {reason}", shortened(&names, MAX_LISTED)))),
     );
     notes
 }
@@ -149,7 +148,7 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
 fn why_unsaved(run: &Run) -> String {
     let causes: Vec<String> = run.unsaved.iter().map(|failure| failure.cause.clone()).collect();
     match causes.as_slice() {
-        [] => "the run gives neither a file nor a cause".to_owned(),
+        [] => "no cause was recorded".to_owned(),
         causes => shortened(causes, 1),
     }
 }

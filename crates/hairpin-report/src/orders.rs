@@ -134,7 +134,8 @@ impl<'r> Order<'r> {
                     } else {
                         ("faster", "a higher p50 over rounds")
                     };
-                    let name = format!("{} ({better}, round by round, than the case before it)", name(step.row));
+                    let name =
+                        format!("{} ({better} than the previous case, compared round by round)", name(step.row));
                     add(format!("{number}."), meaning, name);
                 }
                 Verdict::Unlike => add("|".to_owned(), "measured in another state of the machine", name(step.row)),

@@ -49,12 +49,12 @@ fn evidence_rounds(run: &Run) -> u64 {
     measured(Purpose::Traced) + measured(Purpose::Untraced)
 }
 
-/// Returns `30 rounds`, or `78 timed rounds and 54 of evidence`.
+/// Returns `30 rounds`, or `78 timed rounds and 54 evidence rounds`.
 pub(crate) fn rounds(run: &Run) -> String {
     match evidence_rounds(run) {
         0 => counted(timed_rounds(run), "round"),
         evidence => {
-            format!("{} and {} of evidence", counted(timed_rounds(run), "timed round"), quantities::count(evidence))
+            format!("{} and {}", counted(timed_rounds(run), "timed round"), counted(evidence, "evidence round"))
         }
     }
 }
@@ -270,7 +270,7 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
             extra => {
                 let copies = row.path.relay.as_ref().map_or(0, |link| link.packets.not_messages());
                 let why = if ledger.may_count_copies(copies) {
-                    " (a full receive buffer counts packets, also copies made by the link)"
+                    " (the counter of full receive buffers also counts copies made by the link)"
                 } else {
                     ""
                 };

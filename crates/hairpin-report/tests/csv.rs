@@ -45,7 +45,7 @@ fn a_column_without_a_value_in_the_run_is_omitted() {
 }
 
 #[test]
-fn the_other_state_of_the_machine_has_columns() {
+fn figures_of_a_second_machine_state_have_columns() {
     let table = Table::of(&support::slowed_survey());
     let names = ["state", "state_share", "other_state", "other_state_share", "other_state_latency_p50_ns"];
     let cells = |label: &str| table.cells(table.row("label", label), names);

@@ -229,7 +229,7 @@ fn each_link_has_a_path_charts_and_a_ledger() {
     assert!(page[open..].starts_with("<details open><summary>udp block same-cpu, round 4</summary>"));
     for said in [
         "home-uplink (seed 7)",
-        "5.5mbit/s, 2752KiB may wait, tail drop",
+        "5.5mbit/s, queue limit 2752KiB, tail drop",
         "inside for 24.9\u{a0}ms (mean)",
         "dropped: full 552",
         "5\u{a0}540 (loss 20, queue 5\u{a0}520)",
@@ -521,7 +521,7 @@ fn microseconds_have_the_same_unit_in_figures_and_sentences() {
 #[test]
 fn a_page_has_notes_on_pauses_and_on_a_busy_machine() {
     let mut run = support::small_writes::run(false);
-    let said = ["--gap pauses between writes", "Other programs were active"];
+    let said = ["Pauses between writes (--gap)", "Other programs were active"];
     assert!(said.iter().all(|said| !render(&run).contains(said)), "no pauses and no busy machine");
     support::small_writes::pause(&mut run, 1_000_000);
     support::findings::disturb(&mut run, 1.0);

@@ -315,7 +315,7 @@ fn find_groups(metadata: &ParquetMetaData) -> Result<Groups, ParquetError> {
         });
         let flow = flow.map(|flow| flow.ok_or_else(|| damaged("one flow in each row group"))).transpose()?;
         if groups.insert((round, flow), number).is_some() {
-            return Err(damaged("one row group for each flow of a round"));
+            return Err(ParquetError::General("a flow of a round has more than one row group".to_owned()));
         }
     }
     Ok(groups)

@@ -1,7 +1,8 @@
 //! End to end: runs the real program as a user does, and checks it from outside.
 //!
-//! No test asserts a duration or the size of a figure: the tests run in parallel, on a machine that may be busy. They
-//! assert counts, order, ledgers, exit codes, words, and what is left behind.
+//! No test depends on how fast the machine is: the tests run in parallel, on a machine that may be busy. They assert
+//! counts, order, ledgers, exit codes, texts and leftovers, and of times only minimums that an emulated delay
+//! guarantees and generous time-outs.
 
 #[macro_use]
 extern crate hairpin_testing;

@@ -121,7 +121,7 @@ fn impossible_combinations_are_refused_with_the_reason() {
     let spin = "round-trip --transport tcp --waiting spin --placement same-cpu";
     let ran = place.hairpin(spin).refused();
     let reason = "cannot run tcp spin same-cpu: both ends share one CPU, so a spinning end would keep the other \
-                  off it (hint: ";
+                  from running (hint: ";
     assert!(ran.stderr.contains(reason), "{ran:#?}");
 
     let ran = place.hairpin("round-trip --placement same-cpu --transport memory --ends processes").refused();
@@ -143,7 +143,7 @@ fn impossible_combinations_are_skipped_if_others_can_run() {
     assert_eq!(labels, ["tcp block same-cpu", "pipe block same-cpu"]);
     let skipped: Vec<(&str, &str)> =
         list(&run["skipped"]).iter().map(|one| (text(&one["transport"]), text(&one["reason"]))).collect();
-    let spinning = "both ends share one CPU, so a spinning end would keep the other off it";
+    let spinning = "both ends share one CPU, so a spinning end would keep the other from running";
     for (transport, reason) in [("tcp", spinning), ("pipe", spinning), ("memory", "it joins two threads")] {
         assert!(skipped.iter().any(|(name, why)| *name == transport && why.starts_with(reason)), "{skipped:?}");
     }

@@ -64,7 +64,7 @@ fn built_in_and_own_profiles_are_shown_stage_by_stage() {
     }
     let order = [
         "Up: from near to far mtu ",
-        " queue 5.5mbit/s, 2752KiB may wait",
+        " queue 5.5mbit/s, queue limit 2752KiB",
         " loss 0.015% at random",
         " delay 23.5ms±3ms",
     ];

@@ -302,7 +302,7 @@ fn a_round_that_would_wait_for_hours_ends_on_request() {
         };
         // On a busy machine the 2 s of grace can be too short.
         let mut causes = (0..20).map(|_| cause()).skip_while(|cause| cause == "the round did not end in time");
-        assert_eq!(causes.next().as_deref(), Some("the round was ended while waiting for the other end"));
+        assert_eq!(causes.next().as_deref(), Some("the round was interrupted while it waited for the other end"));
     }
 }
 
@@ -331,7 +331,7 @@ fn a_round_whose_link_has_gone_down_ends_on_request() {
     };
     // On a busy machine the 2 s of grace can be too short, and packets can pause before the link goes down.
     let is_early = |outcome: &Value| {
-        outcome["cause"] == "the round was ended while waiting for the other end"
+        outcome["cause"] == "the round was interrupted while it waited for the other end"
             || outcome["flows"][0]["ledger"]["lost"] == serde_json::json!({})
     };
     let outcome = (0..10).map(|_| ended()).find(|outcome| !is_early(outcome));

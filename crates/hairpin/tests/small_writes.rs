@@ -157,7 +157,7 @@ fn the_ladder_shows_the_held_write_and_the_late_acknowledgment() {
     let place = Place::new();
     place.json((SHORT, "--remedy default,one-write --out run"));
     let shown = place.hairpin("report run --all --ladder").with_code(0).stdout;
-    assert!(on_one_line(&shown).contains(" of evidence in "), "rounds of evidence are counted separately: {shown}");
+    assert!(on_one_line(&shown).contains(" evidence rounds in "), "evidence rounds are counted separately: {shown}");
     let words = on_one_line(&shown);
     for expected in ["Nagle", "ACK", "held"] {
         assert!(words.contains(expected), "{expected}: {shown}");
@@ -276,7 +276,7 @@ fn several_requests_may_be_in_flight_before_their_answers() {
         assert_eq!(exchanges % 3, 0, "whole windows: {round}");
     }
     let shown = place.hairpin("report run --all").with_code(0).stdout.replace('\n', " ");
-    assert!(shown.contains("6 timed rounds and 18 of evidence"), "2 timed rounds and 3 pairs per case: {shown}");
+    assert!(shown.contains("6 timed rounds and 18 evidence rounds"), "2 timed rounds and 3 pairs per case: {shown}");
     // The case `one-write` may or may not stall: its second request may wait for the ACK of its first request.
     let named = remedies_in(&run, NAGLE);
     assert!(named.iter().any(|one| one == "default") && !named.iter().any(|one| one == "nodelay"), "{named:?}");

@@ -115,7 +115,7 @@ fn check_reports_refusals_and_unreachable_servers_in_json() {
     let expected =
         format!("the server at {} refuses: limit sessions=1: 1 run with this ticket is under way", good.address());
     assert_eq!(told["refused"]["what"], expected);
-    assert_eq!(told["refused"]["hint"], "wait until one is over");
+    assert_eq!(told["refused"]["hint"], "wait until one has ended");
     drop(running);
 
     std::fs::remove_file(kept(&place)).unwrap();

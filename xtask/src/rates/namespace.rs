@@ -1,5 +1,5 @@
-//! A network namespace for all contestants. No other traffic changes its counters, and all its TCP connections have the
-//! same congestion control, even in programs that cannot choose one.
+//! A network namespace in which Hairpin and the programs it is compared with run. No other traffic changes its
+//! counters, and all its TCP connections have the same congestion control, even in programs that cannot choose one.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 /// The congestion control of every case.
 pub(super) const CONGESTION: &str = "cubic";
 
-/// Flag with the folder of the built programs, for runs of this program inside the namespace.
+/// Tells this program that it runs inside the namespace. The value is the folder of the built programs.
 const INSIDE_FLAG: &str = "--inside-namespace";
 
 /// Brings the loopback device up, and sets the congestion control in its routes: a namespace's default is limited to

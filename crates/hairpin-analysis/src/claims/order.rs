@@ -36,7 +36,7 @@ fn step(name: FigureName, cases: [&Selector; 2], names: &[String], run: &Run) ->
     OrderStep { names: [names[0].clone(), names[1].clone()], verdict, ratio: ratio.ok(), absent }
 }
 
-/// One reversed step refutes the order; otherwise a missing or undecided step leaves the order undecided.
+/// The worst verdict of the steps: does not hold, then not measured, then undecided. Without steps: not measured.
 fn overall(verdicts: &[Verdict]) -> Verdict {
     let worst_first = [Verdict::DoesNotHold, Verdict::CannotRun, Verdict::CannotTell];
     let worst = worst_first.into_iter().find(|verdict| verdicts.contains(verdict));

@@ -3,9 +3,9 @@
 //! Why: an end that wakes while its CPU runs something else waits for the scheduler, and so does its message. The tail
 //! grows, the median hardly changes, and a faster path does not help. Evidence: how long both ends of the probe were
 //! runnable but not running (`run_delay` of /proc/PID/schedstat), per message, loaded and unloaded, compared with the
-//! mean latency that the load adds. Messages due while an end waits are delayed too, so at a fixed rate the waits are
-//! shorter than the latency that they add. The counter-experiment runs the load on another CPU and, if the run has that
-//! case, shows how much of the latency disappears. Advice: another CPU, a priority, or fewer wake-ups.
+//! mean latency that the load adds. One wait also delays the messages that become due during it, so at a fixed rate the
+//! added latency exceeds the waits. The counter-experiment runs the load on another CPU and, if the run has that case,
+//! shows how much of the latency disappears. Advice: another CPU, a priority, or fewer wake-ups.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOAD_ELSEWHERE;
@@ -196,7 +196,11 @@ mod tests {
     fn waits_without_latency_and_latency_without_waits_are_not_findings() {
         assert_eq!(found(beside([300, 300], [10, 190])), []);
         assert_eq!(found(beside([50, 300], [190, 190])), []);
-        assert_eq!(found(beside([10_000, 184_000], [20, 220])), [], "a queue");
+        assert_eq!(
+            found(beside([10_000, 184_000], [20, 220])),
+            [],
+            "the waits are less than 10 % of the latency: a queue causes it"
+        );
         assert_eq!(found_in(&probed(&[]), beside([50, 300], [10, 190])), []);
     }
 
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_on_another_cpu_and_ends_on_two_leave_no_other_cpu() {
+    fn no_counter_experiment_if_the_load_is_on_another_cpu_or_the_ends_use_two() {
         let experiment = |case: &Case| found_in(case, beside([50, 300], [10, 190])).remove(0).counter_experiment;
         assert!(experiment(&case()).is_some());
         assert_eq!(experiment(&elsewhere(&case())), None);

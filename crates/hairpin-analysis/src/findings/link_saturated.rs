@@ -162,7 +162,7 @@ mod tests {
         let mut link = dropping(QUEUE_STAGE, &vec![0; usize::try_from(dropped).unwrap()]);
         link.up.drops.clear();
         let stage = link.up.stages.last_mut().unwrap();
-        stage.figures = "1 Mbit/s, 64 KiB may wait, tail drop".to_owned();
+        stage.figures = "1 Mbit/s, queue limit 64 KiB, tail drop".to_owned();
         stage.time_inside_ns = 100 * each_ns;
         stage.packets.dropped = if dropped > 0 { [("full".to_owned(), dropped)].into() } else { Default::default() };
         link.up.timeline = Some(LinkTimeline {
@@ -186,7 +186,7 @@ mod tests {
         assert!((found[0].share - 0.79).abs() < 0.001, "{}", found[0].share);
         let in_queue = found[0].figure_of(keys::QUEUE_TIME, "up").unwrap();
         assert!((in_queue.value - 79e6).abs() < 1.0, "{found:?}");
-        assert_eq!(found[0].word(keys::STAGE_FIGURES), Some("1 Mbit/s, 64 KiB may wait, tail drop"));
+        assert_eq!(found[0].word(keys::STAGE_FIGURES), Some("1 Mbit/s, queue limit 64 KiB, tail drop"));
         assert!(shows(&found[0], keys::BOTH_QUEUES_SHARE, 0.79), "{found:?}");
         assert_eq!([keys::QUEUE_MAX_PACKETS, keys::QUEUE_DROPPED].map(|key| value(&found[0], key)), [44.0, 0.0]);
         let links = pair(&found[0]).map(|case| case.path.link);

@@ -30,7 +30,7 @@ const MIN_ROUNDS: usize = 2;
 enum Seen {
     SameCpu,
     DifferentCpus,
-    /// An end moved between the start and the end of the round.
+    /// One CPU at the start and two at the end of the round, or the reverse: an end moved.
     Both,
 }
 
@@ -96,38 +96,37 @@ fn find_placements(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     (places.len() > 1).then(|| (if most > 0.0 { 1.0 - least / most } else { 0.0 }, places))
 }
 
-/// Returns the placement of the ends; `None` without a server, or if the CPUs of an end are unknown.
+/// Returns the placement of the ends; `None` without a server, or if the CPUs of an end are unknown. An end that was
+/// seen on a single CPU has one entry, which is both its first and its last.
 fn observed_placement(measured: &Measured) -> Option<Seen> {
     let (client, server) = (&measured.client().seen_cpus, &measured.server()?.seen_cpus);
-    if client.is_empty() || server.is_empty() {
-        return None;
-    }
-    let together = client.iter().zip(server).filter(|(client, server)| client == server).count();
-    let compared = client.len().min(server.len());
-    Some(match together {
-        0 => Seen::DifferentCpus,
-        all if all == compared => Seen::SameCpu,
+    let is_same = [client.first()? == server.first()?, client.last()? == server.last()?];
+    Some(match is_same {
+        [true, true] => Seen::SameCpu,
+        [false, false] => Seen::DifferentCpus,
         _ => Seen::Both,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::Case;
+    use hairpin_model::trace::End;
+    use hairpin_model::{Case, EndReport};
 
     use super::*;
     use crate::fixture::links::between_hosts;
     use crate::fixture::{Fixture, back_to_back, value};
 
-    fn found(placement: Placement, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
+    fn found(placement: Placement, rounds: &[(u64, &[usize])]) -> Vec<Finding> {
         found_of(&Case::ping_pong("udp").with(|changed| changed.ends.placement = placement), rounds)
     }
 
-    fn found_of(case: &Case, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
+    /// Rounds with a latency and the CPUs on which the server was seen. The client stays on CPU 0.
+    fn found_of(case: &Case, rounds: &[(u64, &[usize])]) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         for (block, (latency, server)) in rounds.iter().enumerate() {
             fixture.round_with(case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
-                measured.ends[0].seen_cpus = vec![0, 0];
+                measured.ends[0].seen_cpus = vec![0];
                 measured.ends[1].seen_cpus = server.to_vec();
             });
         }
@@ -135,8 +134,23 @@ mod tests {
     }
 
     #[test]
+    fn the_cpus_at_the_start_and_at_the_end_are_compared() {
+        let placement = |client: &[usize], server: &[usize]| {
+            let end = |role, cpus: &[usize]| EndReport { role, seen_cpus: cpus.to_vec(), ..EndReport::default() };
+            let ends = vec![end(End::Client, client), end(End::Server, server)];
+            observed_placement(&Measured { ends, ..Measured::default() })
+        };
+        assert!(placement(&[0], &[0]) == Some(Seen::SameCpu));
+        assert!(placement(&[0, 1], &[0, 1]) == Some(Seen::SameCpu), "both moved to the same CPU");
+        assert!(placement(&[0, 1], &[1, 0]) == Some(Seen::DifferentCpus), "both moved, and never shared a CPU");
+        assert!(placement(&[0], &[0, 1]) == Some(Seen::Both));
+        assert!(placement(&[1, 0], &[0]) == Some(Seen::Both));
+        assert!(placement(&[], &[0]).is_none());
+    }
+
+    #[test]
     fn ends_at_different_places_are_found_with_their_p50s() {
-        let rounds = [(10_000, [0, 0]), (58_000, [1, 1]), (30_000, [0, 1])].repeat(2);
+        let rounds = [(10_000, &[0][..]), (58_000, &[1]), (30_000, &[0, 1])].repeat(2);
         let found = found(Placement::Unpinned, &rounds);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);
@@ -149,7 +163,7 @@ mod tests {
     #[test]
     fn at_the_threshold_a_note_becomes_a_warning() {
         let severity = |latency| {
-            let rounds = [(latency, [0, 0]), (10_000, [1, 1])].repeat(3);
+            let rounds = [(latency, &[0][..]), (10_000, &[1])].repeat(3);
             found(Placement::Unpinned, &rounds)[0].severity
         };
         assert_eq!((severity(9_020), severity(8_980)), (Severity::Note, Severity::Warning));
@@ -157,18 +171,18 @@ mod tests {
 
     #[test]
     fn a_cpu_number_of_another_host_is_not_compared() {
-        let rounds = [(10_000, [0, 0]), (58_000, [1, 1])].repeat(2);
+        let rounds = [(10_000, &[0][..]), (58_000, &[1])].repeat(2);
         let case = between_hosts(Case::ping_pong("udp")).with(|case| case.ends.placement = Placement::Unpinned);
         assert_eq!(found_of(&case, &rounds), []);
     }
 
     #[test]
     fn one_placement_a_single_other_round_and_pinned_ends_are_not_findings() {
-        let single = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0])];
+        let single = [(10_000, &[0][..]), (58_000, &[1]), (10_000, &[0])];
         assert_eq!(found(Placement::Unpinned, &single), []);
-        let two_modes = [(10_000, [0, 0]), (58_000, [0, 0])].repeat(4);
+        let two_modes = [(10_000, &[0][..]), (58_000, &[0])].repeat(4);
         assert_eq!(found(Placement::Unpinned, &two_modes), [], "another cause");
-        let both = [(10_000, [0, 0]), (58_000, [1, 1])].repeat(2);
+        let both = [(10_000, &[0][..]), (58_000, &[1])].repeat(2);
         assert_eq!(found(Placement::CrossCpu, &both), []);
         assert_eq!(found(Placement::Unpinned, &both).len(), 1);
     }

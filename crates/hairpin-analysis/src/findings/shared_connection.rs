@@ -1,11 +1,12 @@
 //! `shared-connection`: messages wait for bulk data on the same connection.
 //!
 //! Why: a connection is one ordered stream of bytes. Data that is written later arrives later: it waits for the
-//! current write, for unsent data in the socket, and for lost segments before it (head-of-line blocking). Evidence:
-//! if the run has the same probe on its own connection, the latency added by the shared connection; otherwise a
-//! message's wait before the kernel accepts its first byte, and its wait for unsent data. The share excludes the wait
-//! for unsent data if `own-send-queue` reports that wait. The counter-experiment gives the probe its own connection.
-//! Advice: one connection for each kind of traffic, or a transport with several streams.
+//! current write, for unsent data in the socket, and for lost segments before it (head-of-line blocking). The explained
+//! time is the latency added compared with the same probe on its own connection, if the run has that case; otherwise
+//! the wait before the kernel accepts the first byte plus the wait for unsent data. The finding's share excludes the
+//! wait for unsent data, which `own-send-queue` covers, unless a load sets `notsent-lowat`. The counter-experiment
+//! gives the probe its own connection. Advice: one connection for each kind of traffic, or a transport with several
+//! streams.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::OWN_CONNECTION;
@@ -42,7 +43,7 @@ impl Shared {
         self.longer_ns.map_or(waits, |longer| longer.value).min(self.loaded_ns.value)
     }
 
-    /// Returns the explained time without the wait in the socket if `own-send-queue` reports that wait.
+    /// Returns the explained time. Excludes the wait for unsent data, unless a load sets `notsent-lowat`.
     fn own_ns(&self, case: &Case) -> f64 {
         let reported = self.waits_ns[1].filter(|_| !is_bounded(case));
         (self.explained_ns() - reported.map_or(0.0, |unsent| unsent.value)).max(0.0)
@@ -121,8 +122,8 @@ mod tests {
 
     #[test]
     fn without_a_sibling_the_finding_is_based_on_unsent_data() {
-        let finding =
-            found(&[(shared_over_link(), Beside::unsent(610_000_000, 600_000))]).expect("half a second is unsent");
+        let finding = found(&[(shared_over_link(), Beside::unsent(610_000_000, 600_000))])
+            .expect("the unsent data takes 500 ms to send");
         assert!(finding.figure(keys::LONGER).is_none() && shows(&finding, keys::EXPLAINED, 500e6), "{finding:?}");
         assert!(finding.share < 0.01, "the probe only waits in the socket, see own-send-queue: {}", finding.share);
         let uses: Vec<_> = repeated(&finding).iter().map(|case| case.primary().connection_use).collect();
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_in_a_limited_socket_count_for_this_finding() {
+    fn with_notsent_lowat_the_wait_for_unsent_data_counts_for_this_finding() {
         let finding = found(&[(bounded_over_link(), Beside::unsent(110_000_000, 60_000))]).expect("60 kB are unsent");
         assert!((finding.share - 50.0 / 110.0).abs() < 0.01, "{}", finding.share);
     }

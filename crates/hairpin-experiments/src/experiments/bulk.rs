@@ -1,4 +1,4 @@
-//! `bulk`: how many bytes per second get through, one way?
+//! `bulk`: how many bytes per second get through, one way or both ways?
 //!
 //! One end writes as fast as the other end reads. Loss is the difference between the sender's and the receiver's
 //! counters. Goodput is measured at the receiver: the bytes after the first arrival divided by the time from the
@@ -7,8 +7,9 @@
 //! Defaults and why:
 //! - writes of 64 KiB, the size that file-copying programs use; 1400 B if each write is a message, to fit a packet.
 //! - one connection with one stream, whose ends block in system calls; the ends of several connections use epoll.
-//! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link, round and warm-up each
-//!   extend to 20 round trips, at most 1 s; both ways twice and four times that, until both directions are steady.
+//! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window. Over a link each extends to 20 round
+//!   trips, at most 1 s. Both ways over a link, the round is twice and the warm-up four times as long, because both
+//!   directions take longer to become steady.
 
 use hairpin_model::flow::{Direction, LoadWays, Source};
 use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Load, Refused};
@@ -66,7 +67,9 @@ const KNOBS: &[Knob] = &[
     budget::OVER,
     budget::QUICK,
     Knob::new("omit", "TIME", KnobKind::ExtentOr(AUTO))
-        .help("What to omit at the start of each round, a time or writes; auto: 100ms, over a link up to 1s, both ways 4s")
+        .help(
+            "Warm-up to omit from each round: a time or writes; auto: 100ms, over a link up to 1s, up to 4s both ways",
+        )
         .or(&[AUTO]),
     shared::SEED,
     one_way::TIMEOUT,

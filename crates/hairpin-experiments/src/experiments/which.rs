@@ -1,12 +1,14 @@
 //! `which`: which transport suits messages of this size at this rate, and with which options?
 //!
-//! The cards of the transports say which cases could matter: transports that lose nothing (unless `--may-lose`), reach
-//! the other end, and carry the size; blocking and busy-polling; with `nodelay` where the card has it; with larger
-//! buffers where the rate needs them. One-way messages are offered at the rate; with `--reply` each has an answer.
+//! Measures the transports that are reliable (unless `--may-lose`), work between these ends, and carry the size:
+//! blocking and busy-polling, also with `nodelay` if it is an option of the transport, or with larger buffers if the
+//! messages need them. One-way messages are offered at the rate; with `--reply` each has an answer.
 //!
 //! Defaults and why:
-//! - two CPUs, as most programs have; over a link one, where waking costs little. Over a network only blocking ends.
-//! - rounds as long as `TARGET_NS` allows: at most [`links::LASTS_NS`], so that slow rates have more messages.
+//! - two CPUs, as for most programs. Over an emulated link one CPU, because waking another CPU takes little time
+//!   compared with the link. Over a link or between two hosts only blocking ends.
+//! - rounds of 200 ms (20 round trips over a link), longer if 1000 messages take longer; at most [`links::LASTS_NS`] or
+//!   one round trip, and shorter if `TARGET_NS` requires it.
 //! - needs that contradict each other or the link are refused before anything is measured.
 
 use hairpin_model::flow::{Direction, Pacing};
@@ -80,21 +82,21 @@ const TARGET_NS: u64 = 40 * SECOND_NS;
 const QUICK_TARGET_NS: u64 = 7 * SECOND_NS;
 /// Measured time of a round, in ns: at least this, and at most [`links::LASTS_NS`].
 const MIN_ROUND_NS: u64 = 50_000_000;
-/// Measured time of a round without a link, in ns, unless it takes longer for [`MESSAGES`].
+/// Measured time of a round without a link, in ns, unless [`MESSAGES`] take longer.
 const ROUND_NS: u64 = 200_000_000;
-/// Messages of a round that show its p99.
+/// Messages that a round needs for its p99.
 const MESSAGES: f64 = 1000.0;
 
-/// No transport between two ends carries more, in bytes per second: a CPU copies less.
+/// Upper bound of any transport's rate, in bytes per second: more than a CPU can copy.
 const MAX_BYTES_PER_S: f64 = 100e9;
-/// No end sends more messages per second: without answers, and with answers.
+/// Upper bounds of messages per second: without answers, with answers.
 const MAX_PER_S: [f64; 2] = [1e8, 1e7];
 
 /// Default buffer of a socket, in bytes (`net.core.rmem_default`).
 const BUFFER_BYTES: u64 = 212_992;
 /// The kernel's overhead of a message in a buffer, in bytes (`struct sk_buff` and its alignment).
 const MESSAGE_OVERHEAD_BYTES: u64 = 768;
-/// Time for which a receiver may not run, in ns: its buffer should hold the messages of this time.
+/// Assumed longest pause of a receiver, in ns. Its buffer should hold the messages that arrive in this time.
 const PAUSE_NS: u64 = 10_000_000;
 
 /// The needs that the knobs state; `None` for another experiment.
@@ -152,8 +154,8 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     Ok((planned, skipped))
 }
 
-/// Whether a transport may be chosen without being named: it is compared by default, a server answers, in another
-/// process unless `--ends` is given, and it uses the IP version of the path.
+/// Whether a transport is a candidate if `--transport` is omitted: it is in the survey, the server answers (not the
+/// kernel), it works between processes or `--ends` is given, and a network transport has the path's IP version.
 fn could_matter(card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> bool {
     let is_ipv6 = capabilities.far.as_ref().is_some_and(|far| far.is_ipv6);
     card.answered_by == AnsweredBy::Server

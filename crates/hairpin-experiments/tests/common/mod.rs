@@ -170,11 +170,12 @@ pub const NARROW: &str = "delay=2ms mtu=1279B";
 /// The line of the link `satellite`.
 pub const SATELLITE: &str = "up=10mbit down=100mbit queue=500packets delay=300ms";
 
-/// A host with two CPUs, where every transport can run and nearly every setting may be changed.
+/// The error of a placement that this host lacks.
 fn lacks_level(reason: &str) -> Result<Vec<[usize; 2]>, WhyNot> {
     Err(WhyNot::new(reason, "use --placement cross-cpu"))
 }
 
+/// A host with two CPUs, where every transport can run and nearly every setting may be changed.
 pub fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
     HostCapabilities {

@@ -53,7 +53,8 @@ impl Accounts {
     /// Opens the account file of the server at that address. The file keeps the entries of earlier starts.
     ///
     /// # Errors
-    /// A server on another host or in another network namespace holds the lock (`WouldBlock`), or writing fails.
+    /// Another process holds the lock (`WouldBlock`): usually a server with the same address on another host or in
+    /// another network namespace. Or the folder or the lock file cannot be opened.
     pub fn open(&self, at: SocketAddr) -> io::Result<OwnAccount> {
         self.remove_old()?;
         let lock = File::options().write(true).create(true).truncate(false).open(self.file(at, LOCK_EXT))?;

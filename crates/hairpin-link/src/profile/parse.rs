@@ -2,7 +2,8 @@
 //!
 //! Words are separated by white space. The first word may be the name of a built-in profile, which the other words
 //! modify. Any other word is `NAME=VALUE` for both directions; a leading `up.` or `down.` limits the word to one
-//! direction. Values for one direction override values for both directions, wherever they are in the line.
+//! direction. `up=RATE` and `down=RATE` are short for `up.rate=RATE` and `down.rate=RATE`. Values for one direction
+//! override values for both directions, wherever they are in the line.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -127,8 +128,8 @@ impl ProfileLine<'_> {
         match others.first() {
             Some(other) if profile.is_loopback() => Err(self.fault(
                 other.clone(),
-                "`loopback` is the kernel's own path and has no figures to change",
-                "omit either word",
+                "`loopback` is the kernel's loopback without emulation, so it takes no other words",
+                "omit `loopback` or all other words",
             )),
             _ => Ok(profile),
         }

@@ -46,7 +46,8 @@ const RANDOM: Word = Word {
 const BURST: Word = Word {
     name: "burst-loss",
     example: "burst-loss=1%/20%/100%/0%",
-    says: "losses in bursts (Gilbert-Elliott): chance to turn bad, to turn good, of loss if bad (100%), if good (0%)",
+    says: "burst losses (Gilbert-Elliott), four probabilities: good to bad, bad to good, loss when bad (default 100%), \
+           loss when good (default 0%)",
     read: |path, value| read_burst(value).map(|burst| path.loss.burst = Some(burst)),
     shown: |path| path.loss.burst.map(shown_burst),
     about: None,
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_loss_is_binomial_alone_and_in_pairs() {
+    fn independent_single_and_consecutive_losses_are_binomial() {
         let lost = lost("loss=3%");
         assert_binomial(lost.len(), COUNT, 0.03);
         let pairs = lost.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
@@ -192,7 +193,7 @@ mod tests {
     /// The closed form of the chain: p / (p + r) of the packets are lost. The variance of the count is that of
     /// independent losses times (1 + c) / (1 - c), where c = 1 - p - r is the correlation of successive packets.
     #[test]
-    fn bursts_have_the_frequency_and_length_of_the_chain() {
+    fn bursts_have_the_frequency_and_length_of_the_markov_chain() {
         let (p, r) = (0.01, 0.2);
         let lost = lost("burst-loss=1%/20%");
         let bad = p / (p + r);

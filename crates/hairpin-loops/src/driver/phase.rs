@@ -2,8 +2,8 @@
 //!
 //! On a byte stream, the lowest bit of every byte is the phase, so a reader finds the position where the phase
 //! changes without knowing where writes begin. The first 8 bytes of some messages encode a time in the upper 7 bits
-//! of each byte. With boundaries, a message begins with 8 little-endian bytes: the lowest bit is the phase, the other
-//! bits are the sequence number within the phase. If there is room, 8 bytes with the time follow.
+//! of each byte. On transports with message boundaries, a message begins with 8 little-endian bytes: the lowest bit is
+//! the phase, the other bits are the sequence number within the phase. If there is room, 8 bytes with the time follow.
 
 /// Warm-up or measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub fn read_stamp(bytes: [u8; STAMP_BYTES]) -> u64 {
 /// Number of warm-up bytes in a part of a stream; the other bytes are measured. `before` is the phase of the
 /// preceding byte. Reads only the first and the last byte, unless their phases differ.
 ///
-/// `None` if the part does not belong to a load, because measured bytes precede warm-up bytes.
+/// `None` if `before`, the first and the last byte show measured data before warm-up data, which no load sends.
 pub fn warm_up_bytes(part: &[u8], before: Phase) -> Option<usize> {
     let (first, last) = match part {
         [] => return Some(0),

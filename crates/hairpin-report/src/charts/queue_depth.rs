@@ -39,7 +39,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     let words = format!("maximum at {}: {} in {packets}", span.begins(deepest), in_words(most_bytes));
     frame.mark((0, "s0 d0"), span.middle(deepest), axis.place(shown(most_bytes)), &words);
     let limit = match (limit_bytes, near) {
-        (Some(limit), Some(_)) => Some(("key-limit".to_owned(), format!("{} may wait", in_words(limit)))),
+        (Some(limit), Some(_)) => Some(("key-limit".to_owned(), format!("queue limit {}", in_words(limit)))),
         (Some(limit), None) => {
             Some(("key-none".to_owned(), format!("limit of {}: beyond the scale", in_words(limit))))
         }
@@ -67,10 +67,13 @@ fn deepest(bytes: &[u64]) -> Option<(usize, u64)> {
     Some((bytes.iter().position(|depth| *depth == most)?, most))
 }
 
-/// Parses the limit in bytes from the stage's figures: `5.5mbit/s, 64KiB and 20 packets may wait, tail drop`.
+/// Parses the limit in bytes from the stage's figures: `5.5mbit/s, queue limit 64KiB and 20 packets, tail drop`.
 fn limit_bytes(direction: &DirectionRecord) -> Option<u64> {
     let figures = &direction.stages.iter().find(|stage| stage.stage == QUEUE)?.figures;
-    let limits = figures.rsplit(", ").find_map(|part| part.strip_suffix(" may wait"))?;
+    // Earlier releases wrote `64KiB may wait`.
+    let limits = figures
+        .rsplit(", ")
+        .find_map(|part| part.strip_prefix("queue limit ").or_else(|| part.strip_suffix(" may wait")))?;
     limits.split(" and ").find_map(|limit| hairpin_model::parse::bytes(limit).ok())
 }
 
@@ -96,10 +99,11 @@ mod tests {
                 StageRecord { stage: QUEUE.to_owned(), figures: figures.to_owned(), ..StageRecord::default() };
             limit_bytes(&DirectionRecord { stages: vec![queue], ..DirectionRecord::default() })
         };
-        assert_eq!(limit("5.5mbit/s, 64KiB and 20 packets may wait, CoDel 5ms/100ms"), Some(65_536));
+        assert_eq!(limit("5.5mbit/s, queue limit 64KiB and 20 packets, CoDel 5ms/100ms"), Some(65_536));
+        assert_eq!(limit("5.5mbit/s, queue limit 2752KiB, tail drop"), Some(2752 * 1024));
         assert_eq!(limit("5.5mbit/s, 2752KiB may wait, tail drop"), Some(2752 * 1024));
-        assert_eq!(limit("replays a, b may wait, 1500B may wait, tail drop"), Some(1500));
-        assert_eq!(limit("5.5mbit/s, 1000 packets may wait, tail drop"), None);
+        assert_eq!(limit("replays queue limit 2B, queue limit 1500B, tail drop"), Some(1500));
+        assert_eq!(limit("5.5mbit/s, queue limit 1000 packets, tail drop"), None);
         assert_eq!(limit(""), None);
     }
 }

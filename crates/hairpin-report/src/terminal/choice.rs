@@ -49,7 +49,7 @@ fn verdict(needs: &Needs, choice: &Choice, case: &JudgedCase) -> String {
         return "chosen".to_owned();
     }
     if choice.alike.contains(&case.case) {
-        return "alike".to_owned();
+        return "similar latency".to_owned();
     }
     let lowest = choice.best().iter().filter_map(|case| case.latency_ns).fold(f64::INFINITY, f64::min);
     case.latency_ns.map_or_else(String::new, |latency_ns| factor(latency_ns / lowest))

@@ -248,7 +248,7 @@ fn uplink(more: u64) -> ShownLink {
     let through = crossed.entered - crossed.full;
     let stages = vec![
         stage("mtu", MTU, crossed.entered, &[]),
-        stage("queue", "5.5mbit/s, 2752KiB may wait, tail drop", crossed.entered, &[("full", crossed.full)]),
+        stage("queue", "5.5mbit/s, queue limit 2752KiB, tail drop", crossed.entered, &[("full", crossed.full)]),
         stage("loss", "0.015% at random", through, &[("random", crossed.lost)]),
         delay("23.5ms±3ms normal, in order", through - crossed.lost, 24_900_000),
     ];
@@ -256,7 +256,7 @@ fn uplink(more: u64) -> ShownLink {
     let back = queued(900, 4_363_636, 4_000, 512 * 1024, &[]);
     let stages = vec![
         stage("mtu", MTU, 900, &[]),
-        stage("queue", "87.16mbit/s, 512KiB may wait, tail drop", 900, &[]),
+        stage("queue", "87.16mbit/s, queue limit 512KiB, tail drop", 900, &[]),
         delay("23.5ms±3ms normal, in order", 900, 23_700_000),
     ];
     let down = seen(stages, back.timeline, Vec::new());
@@ -270,7 +270,7 @@ fn typed() -> ShownLink {
     let left = through - crossed.lost;
     let stages = vec![
         stage("mtu", MTU, crossed.entered, &[]),
-        stage("queue", "5.5mbit/s, 64KiB may wait, tail drop", crossed.entered, &[("full", crossed.full)]),
+        stage("queue", "5.5mbit/s, queue limit 64KiB, tail drop", crossed.entered, &[("full", crossed.full)]),
         stage("loss", "in bursts 1%/20%/100%/0%", through, &[("burst", crossed.lost)]),
         with(stage("duplicate", "1% of packets sent twice", left, &[]), |packets| {
             (packets.duplicated, packets.out) = (16, left + 16);

@@ -454,7 +454,7 @@ pub fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
 }
 
 fn skipped() -> Vec<Skipped> {
-    let spin = "both ends share one CPU, so a spinning end would keep the other off it (hint: use --placement \
+    let spin = "both ends share one CPU, so a spinning end would keep the other from running (hint: use --placement \
                 cross-cpu)";
     let mut skipped: Vec<Skipped> = ["tcp", "udp", "shm"]
         .map(|name| Skipped {

@@ -72,7 +72,7 @@ fn merged_samples_are_those_of_the_rounds() {
 }
 
 #[test]
-fn rounds_keep_their_files_if_the_records_cannot_name_the_merged_one() {
+fn rounds_keep_their_files_if_merging_fails() {
     let (_place, store, mut records) = three_rounds();
     let before = (records.clone(), rows_of(&store, &records));
     fs::remove_file(store.path().join("rounds.jsonl")).unwrap();
@@ -90,7 +90,7 @@ fn rounds_keep_their_files_if_the_records_cannot_name_the_merged_one() {
 }
 
 #[test]
-fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
+fn a_wrong_round_number_or_a_repeated_row_group_is_an_error() {
     let (_place, store, mut records) = three_rounds();
     store.merge_samples(&mut records).unwrap();
     records[0].number = 7;
@@ -102,7 +102,7 @@ fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
     measured(&mut records[1]).primary_mut().samples_file = Some("samples/round-000000.parquet".to_owned());
     store.merge_samples(&mut records).unwrap();
     let error = store.rows()(&records[0], records[0].order.case.primary()).unwrap_err().to_string();
-    let why = "samples.parquet: Parquet error: it lacks one row group for each flow of a round";
+    let why = "samples.parquet: Parquet error: a flow of a round has more than one row group";
     assert!(error.contains(why), "{error}");
 }
 

@@ -44,8 +44,8 @@ pub enum PassedSocket {
     Bound(OwnedFd),
     /// A connection accepted from a listening socket. The hello has not been read yet.
     Accepted(OwnedFd),
-    /// A datagram socket connected to a client that has confirmed its hello but has no welcome yet; the confirmation's
-    /// header.
+    /// A datagram socket connected to a client, and the IP header fields of the client's confirmation. The welcome has
+    /// not been sent yet.
     Confirmed(OwnedFd, Option<IpHeader>),
 }
 

@@ -8,8 +8,8 @@ use hairpin_model::{Arrivals, Case, CounterExperiment, EndSettings, Flow, Load, 
 
 use super::paired;
 
-/// Returns the counter-experiment that runs the load on a CPU other than the probe's; `None` if the load already runs
-/// on another CPU, or if the placement has no other CPU.
+/// Returns the counter-experiment that runs the load on a CPU other than the probe's; `None` if there is no load, if a
+/// load already runs on other CPUs, or if the placement is not `same-cpu`.
 pub(in crate::findings) fn load_elsewhere(case: &Case) -> Option<CounterExperiment> {
     let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
     if case.ends.placement != Placement::SameCpu

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_block_has_its_length_at_both_ends_and_the_packets_are_whole() {
+    fn every_block_has_its_length_at_both_ends_and_packet_data_is_padded() {
         let frame = |realtime_ns, kept: usize| Frame { realtime_ns, length_bytes: 1_000, bytes: vec![7; kept] };
         let frames = [frame(0x1234_5678_9abc_def0, 5), frame(u64::MAX, 8)];
         let about = FileInfo { comment: "c", operating_system: "o", interface: "lo", received: 3, dropped: 1 };

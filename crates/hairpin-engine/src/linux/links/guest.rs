@@ -104,10 +104,10 @@ impl Guest {
         (self.child.stdin.take(), self.child.stdout.take())
     }
 
-    /// Waits until the program ends, one of `others` is readable, `patience` has passed, or a signal arrives.
-    pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<GuestEvent> {
+    /// Waits until the program ends, one of `others` is readable, `timeout` has passed, or a signal arrives.
+    pub fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<GuestEvent> {
         let files: Vec<_> = [self.ended.as_fd()].iter().chain(others).map(|file| (*file, Interest::Read)).collect();
-        let mut ready = system::wait_for(&files, patience)?;
+        let mut ready = system::wait_for(&files, timeout)?;
         if !ready.remove(0) {
             return Ok(GuestEvent::Others(ready));
         }
@@ -123,18 +123,18 @@ impl Guest {
         drop(system::signal(self.child.id(), self.leads_group, signal));
     }
 
-    /// Asks the program to end (SIGTERM). After `patience`, kills the program, and the group that it leads.
-    pub fn end(self, patience: Duration) {
+    /// Asks the program to end (SIGTERM). After `timeout`, kills the program, and the group that it leads.
+    pub fn end(self, timeout: Duration) {
         self.signal(libc::SIGTERM);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let left = || deadline.saturating_duration_since(Instant::now());
         while !left().is_zero() && !self.has_ended(left()) {}
     }
 
-    /// Whether the program ends within `patience`. Does not reap the program, so its id stays reserved.
-    fn has_ended(&self, patience: Duration) -> bool {
+    /// Whether the program ends within `timeout`. Does not reap the program, so its id stays reserved.
+    fn has_ended(&self, timeout: Duration) -> bool {
         let files = [(self.ended.as_fd(), Interest::Read)];
-        system::wait_for(&files, Some(patience)).is_ok_and(|ready| ready[0])
+        system::wait_for(&files, Some(timeout)).is_ok_and(|ready| ready[0])
     }
 
     /// Whether a program in the guest's namespace accepts traffic, on a listening TCP socket or a UDP socket with a

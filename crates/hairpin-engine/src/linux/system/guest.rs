@@ -30,7 +30,7 @@ pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWrite
     unsafe { command.pre_exec(enter) };
 }
 
-/// Returns the steps that the kernel refused for a program of [`run_in`], after the attempt to spawn the program.
+/// Returns the steps of [`run_in`] that the kernel refused. Call it after spawning the command.
 pub(crate) fn refusals(reader: &mut PipeReader) -> io::Result<Vec<Refusal>> {
     let mut bytes = [0; 4 * Refusal::BYTES];
     // The command still holds the write end open, so a read would not see the end of file.
@@ -58,18 +58,18 @@ pub(crate) fn signal(child: u32, whole_group: bool, signal: i32) -> io::Result<(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The event to wait for on a descriptor. Errors and a closed other end end the wait too.
+/// The event to wait for on a descriptor. An error, or the other side closing, also ends the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
     Read,
     Write,
-    /// Only errors.
+    /// Only an error, or the other side closing.
     Nothing,
 }
 
-/// Waits until a file is ready, a signal arrives or `patience` has passed (`None`: unlimited). Returns for each file
+/// Waits until a file is ready, a signal arrives or `timeout` has passed (`None`: unlimited). Returns for each file
 /// whether it is ready.
-pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], patience: Option<Duration>) -> io::Result<Vec<bool>> {
+pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
     let events = |interest| match interest {
         Interest::Read => libc::POLLIN,
         Interest::Write => libc::POLLOUT,
@@ -79,10 +79,10 @@ pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], patience: Option<Du
         .iter()
         .map(|(file, interest)| libc::pollfd { fd: file.as_raw_fd(), events: events(*interest), revents: 0 })
         .collect();
-    let milliseconds = |patience: Duration| i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
+    let milliseconds = |timeout: Duration| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
     let count = entries.len() as libc::nfds_t;
     // SAFETY: the count is that of the valid entries, and the descriptors are open while borrowed.
-    let result = unsafe { libc::poll(entries.as_mut_ptr(), count, patience.map_or(-1, milliseconds)) };
+    let result = unsafe { libc::poll(entries.as_mut_ptr(), count, timeout.map_or(-1, milliseconds)) };
     if result < 0 {
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::Interrupted { Ok(vec![false; files.len()]) } else { Err(error) };

@@ -1,4 +1,4 @@
-//! Child processes of this program: they must not outlive it, and it ends the processes that they leave behind.
+//! Helpers for child processes: end with the parent, ignore its signals, poll, and end other processes.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -9,8 +9,8 @@ pub(crate) fn die_with_parent(parent: u32) -> bool {
     is_parent(parent)
 }
 
-/// Makes the kernel continue this process, if it is stopped, when the thread that started this process ends: this
-/// process must then end the processes for which it is responsible.
+/// Requests SIGCONT when the thread that started this process ends. A stopped link process then continues, and can end
+/// the programs in its namespaces.
 pub(crate) fn continue_without_parent() {
     signal_with_parent(libc::SIGCONT);
 }
@@ -37,8 +37,8 @@ pub(crate) fn ignore_the_terminal() {
     }
 }
 
-/// Moves this process into its own session (setsid(2)), out of reach of signals to the parent's process group. A
-/// process group leader was started separately and stays in its session.
+/// Moves this process into its own session (setsid(2)), out of reach of signals to the parent's process group. For a
+/// process group leader setsid fails, and the process stays in its session.
 pub(crate) fn leave_session() {
     // SAFETY: takes no arguments; failing, for a process group leader, changes nothing.
     unsafe { libc::setsid() };

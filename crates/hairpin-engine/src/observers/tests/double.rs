@@ -1,4 +1,5 @@
-//! An observer for tests, which reports its marks as a fact. Like others, it needs one file and one line in the list.
+//! An observer for tests, which reports its marks as a fact. Like every observer, it is one file and one line in
+//! `observers::ALL`.
 
 use hairpin_model::Fact;
 

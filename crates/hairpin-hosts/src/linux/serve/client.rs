@@ -85,7 +85,7 @@ impl Shared {
                 }
             }
             Purpose::Round(_) => {
-                self.refuse(frames, &Refused::new("the session of the round is over", "start the run again"), from);
+                self.refuse(frames, &Refused::new("the session of the round has ended", "start the run again"), from);
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) enum NotAccepted {
 struct Expected {
     /// Address of this host that the client uses.
     at: SocketAddr,
-    /// Datagram hellos received (each was answered), and confirmations received in a trial.
+    /// Datagram hellos received, and confirmations received in a trial.
     seen: DatagramsSeen,
     /// `None` for a trial.
     flows: Option<Flows>,
@@ -52,13 +52,14 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the next `flows` flows that arrive at the address `at` with that cookie to the channel `to`.
+    /// Registers a round: the sockets of the next `flows` flows with this cookie go to the channel `to`. `at` is the
+    /// local address that the client uses.
     pub(super) fn expect(&self, cookie: Cookie, at: SocketAddr, to: UnixStream, flows: u32) {
         let flows = Some(Flows { to, left: flows, clients: Vec::new() });
         self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows });
     }
 
-    /// Begins to count the datagrams that arrive at the address `at` with that cookie.
+    /// Registers a trial: counts datagrams with this cookie. `at` is the local address that the client uses.
     pub(super) fn begin_trial(&self, cookie: Cookie, at: SocketAddr) {
         self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows: None });
     }
@@ -81,7 +82,7 @@ impl Registry {
         self.inner().get(&cookie.0).map_or_else(DatagramsSeen::default, |expected| expected.seen)
     }
 
-    /// Sends an accepted connection that begins with the hello of that cookie to the round's process.
+    /// Passes a connection to the round's process. The connection began with the hello of `cookie`.
     pub(super) fn hand_connection(&self, cookie: Cookie, socket: BorrowedFd<'_>) -> Result<(), NotAccepted> {
         let mut inner = self.inner();
         let flows = inner.get_mut(&cookie.0).and_then(|expected| expected.flows.as_mut());

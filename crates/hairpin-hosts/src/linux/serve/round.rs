@@ -179,7 +179,7 @@ impl Relay<'_> {
             if self.shared.sessions.idle(self.session).is_none() {
                 return Err(Failure::new(
                     FailureKind::Closed,
-                    "the server: the session of the round is over",
+                    "the server: the session of the round has ended",
                     "start the run again",
                 ));
             }
@@ -237,7 +237,8 @@ impl Relay<'_> {
         let limits = &self.ticket.limits;
         let allowed =
             limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
-                // Treats the rate of a closed loop as 0 (maximum RTT): its bytes are counted and limited later.
+                // With the maximum round-trip time, the rate of a closed loop is 0. Its bytes are counted and limited
+                // during the round.
                 let bits_per_s = Limits::case_bits_per_s(&order.round.case, u64::MAX).unwrap_or(0.0);
                 let allow = |beside| limits.allow_case(&order.round.case, u64::MAX, beside);
                 self.shared.sessions.add_flow(self.session, &self.ticket.id, bits_per_s, allow)?;

@@ -102,7 +102,7 @@ impl Sessions {
                 } else {
                     format!("{count} runs with this ticket are under way")
                 },
-                hint: "wait until one is over".to_owned(),
+                hint: "wait until one has ended".to_owned(),
             });
         }
         inner.last_number = inner.last_number.wrapping_add(1);

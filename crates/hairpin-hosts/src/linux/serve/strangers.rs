@@ -358,7 +358,7 @@ mod tests {
         }
 
         #[test]
-        fn no_similar_greeting_panics(version in any::<i64>(), text in ".{0,300}") {
+        fn parsing_an_invalid_greeting_does_not_panic(version in any::<i64>(), text in ".{0,300}") {
             let greeting = serde_json::json!({ "version": version, "tool": text, "ticket": text, "proof": text, "purpose": text });
             let bytes = serde_json::to_vec(&greeting).unwrap();
             let length = u32::try_from(bytes.len()).unwrap().to_le_bytes();

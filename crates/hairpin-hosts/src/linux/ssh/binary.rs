@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_panics(cut in 0_usize..300, changes in prop::collection::vec((0_usize..300, any::<u8>()), 0..12), is_64_bit: bool) {
+        fn parsing_a_damaged_header_does_not_panic(cut in 0_usize..300, changes in prop::collection::vec((0_usize..300, any::<u8>()), 0..12), is_64_bit: bool) {
             let mut file = elf(is_64_bit, true, 62, &[1, 3]);
             for (at, byte) in changes {
                 if let Some(place) = file.get_mut(at) {

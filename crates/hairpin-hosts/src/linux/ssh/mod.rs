@@ -79,7 +79,7 @@ pub struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // There is no caller to report an error to. If ssh does not end the server, the end of its input does.
+        // There is no caller to report an error to. If ssh cannot end the server, the server ends when its input closes.
         drop(self.child.end(END_TIMEOUT));
     }
 }
@@ -137,7 +137,11 @@ impl<'s> Ssh<'s> {
     pub fn copy(&self, binary: &Binary) -> Result<(), Unstarted> {
         let copy_failure = |why: String| {
             let cause = format!("cannot copy {} to {}: {why}", binary.path().display(), self.to);
-            Unstarted::Failed(Failure::new(FailureKind::Other, cause, "is there room in the home directory there?"))
+            Unstarted::Failed(Failure::new(
+                FailureKind::Other,
+                cause,
+                "is the disk of the home directory on that host full?",
+            ))
         };
         let file = File::open(binary.path()).map_err(|error| copy_failure(error.to_string()))?;
         let mut child = self.run(&copy_command(binary), Stdio::from(file))?;
@@ -202,7 +206,7 @@ impl<'s> Ssh<'s> {
             WaitError::TimedOut => format!("no answer for {} s", at_most.as_secs()),
             WaitError::Io(error) => error.to_string(),
         };
-        let hint = format!("does `{}` end at once?", self.as_typed());
+        let hint = format!("does `{}` return immediately?", self.as_typed());
         Unstarted::Failed(Failure::new(FailureKind::Other, format!("cannot {operation} {}: {why}", self.to), hint))
     }
 
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_preferred_and_used_alone_if_asked_for() {
+    fn any_program_prefers_the_copy_and_program_copy_accepts_nothing_else() {
         let (folder, binary) = with_binary();
         let run = |program| shell(&serve_command(program, 1), folder.path(), "", b"");
         let (text, code) = run(Program::Any(None));

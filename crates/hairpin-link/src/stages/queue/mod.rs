@@ -1,4 +1,4 @@
-//! The bottleneck: packets wait in a queue for a rate, or for the opportunities of a replayed trace.
+//! The bottleneck: packets wait in a queue, and leave at a fixed rate or at the times of a replayed trace.
 //!
 //! One packet is being sent and the others wait behind it. The limit applies to waiting packets: a packet that
 //! arrives and finds no room is dropped (tail drop, reason `full`). With `codel=` packets are also dropped as they
@@ -26,7 +26,7 @@ use crate::word::{Requirement, Word};
 
 pub const CARD: Card = Card {
     name: "queue",
-    models: "the bottleneck: a queue that waits for a rate or a replayed trace",
+    models: "the bottleneck: a queue that is sent at a fixed rate or by a replayed trace",
     words: &[RATE, REPLAY, QUEUE, CODEL],
     reasons: &["full", "codel"],
     check,
@@ -79,7 +79,7 @@ const QUEUE: Word = Word {
 const CODEL: Word = Word {
     name: "codel",
     example: "codel=5ms/100ms",
-    says: "CoDel (RFC 8289): the acceptable wait, and how long packets may wait longer",
+    says: "CoDel (RFC 8289): the acceptable wait, and how long it may be exceeded before packets are dropped",
     read: |path, value| codel::read(value).map(|codel| path.bottleneck.codel = Some(codel)),
     shown: |path| path.bottleneck.codel.map(codel::shown),
     about: Some(Requirement { clear: |path| path.bottleneck.codel = None, ..A_RATE }),
@@ -171,12 +171,12 @@ fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
         (None, Some(name)) => format!("replays {name}"),
         (None, None) => return None,
     };
-    let waits = limit.shown().unwrap_or_default().replace(',', " and ").replace("packets", " packets");
+    let limit = limit.shown().unwrap_or_default().replace(',', " and ").replace("packets", " packets");
     let discipline = match codel {
         None => "tail drop".to_owned(),
         Some(codel) => format!("CoDel {}", codel::shown(*codel)),
     };
-    Some(format!("{service}, {waits} may wait, {discipline}"))
+    Some(format!("{service}, queue limit {limit}, {discipline}"))
 }
 
 struct Queue {
@@ -262,7 +262,7 @@ mod tests {
     use crate::simulate::simulate;
 
     #[test]
-    fn a_burst_keeps_the_packet_being_sent_and_as_many_as_may_wait() {
+    fn of_a_burst_all_packets_beyond_the_first_and_a_full_queue_are_dropped() {
         let outcomes = fates("rate=12mbit queue=3packets", &packets([(0, 1500); 10]));
         let kept: Vec<u64> = departures(&outcomes).iter().map(|(number, _)| *number).collect();
         assert_eq!(kept, [0, 1, 2, 3]);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_has_the_time_inside_and_the_line_without_the_stage() {
+    fn a_stage_record_has_the_time_inside_and_the_profile_line_without_the_stage() {
         let mut link = link("up=12mbit up.queue=2packets delay=5ms");
         // Packet 0 is sent in 1 ms, packets 1 and 2 wait 1 and 2 ms longer, and packet 3 finds no room.
         assert_eq!(simulate(&mut link, &packets([(0, 1500); 4])).len(), 4);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_with_codel_has_no_line_with_codel() {
+    fn only_a_queue_without_codel_gets_a_profile_line_with_codel() {
         let record = link("rate=12mbit up.codel=10ms/200ms").record(None);
         let of = |direction: &hairpin_model::link::DirectionRecord| {
             direction.stages.iter().find_map(|stage| stage.line_with_codel.clone())

@@ -18,7 +18,7 @@ HAIRPIN_FAR_IPV6 (if the MTU is at least 1280 bytes), and HAIRPIN_LINK (the prof
      TCP at both ends does not depend on the host: it uses the congestion control of --congestion, and buffers of at most \
      32 MiB (tcp_rmem, tcp_wmem).\n\n\
      Without root, both commands run in a user namespace, where they appear to be root.\n\n\
-     Exit codes: the exit code of COMMAND, even if the link was too late to be trusted (a warning and `valid` in \
+     Exit codes: the exit code of COMMAND, even if times measured over the link are invalid (a warning and `valid` in \
      --json report this); 128 + N if signal N ended COMMAND; 2 bad usage or input; 125 the link or the far command \
      failed, or the JSON could not be printed; 126 COMMAND cannot be executed; 127 COMMAND was not found.\n\n\
      Examples:\n  \
@@ -91,8 +91,8 @@ fn run() -> Command {
         .arg(path("log", "FILE", "Write a line per packet: direction, size, arrival, due time, release, outcome"))
         .arg(switch(
             "json",
-            "Print one JSON object when COMMAND has ended: its exit code, whether the link was on time, and the packet \
-            counts. The output of COMMAND goes to standard error",
+            "Print one JSON object when COMMAND has ended: its exit code, whether times measured over the link are valid, and the \
+            packet counts. The output of COMMAND goes to standard error",
         ))
         .arg(switch("quiet", "Print only errors and warnings about the link").short('q'))
         .arg(
