@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -74,9 +74,7 @@ pub fn interface(address: IpAddr) -> Option<Interface> {
 
 /// The index of the network interface `name`; `None` if no such interface exists.
 pub fn interface_index(name: &str) -> Option<NonZeroU32> {
-    // The ioctl works on any socket (netdevice(7)).
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    NonZeroU32::new(rustix::net::netdevice::name_to_index(&socket, name).ok()?)
+    NonZeroU32::new(device::index(name).ok()?)
 }
 
 pub fn host_name() -> Option<String> {
