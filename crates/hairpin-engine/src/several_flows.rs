@@ -88,8 +88,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     {
         return Err(failed.failure.clone());
     }
-    let Observations { ends, noise, .. } = observers.report_of_round(together.ends);
-    (together.ends, together.noise) = (ends, noise);
+    let seen = observers.report(Observations { ends: together.ends, ..Observations::default() });
+    (together.ends, together.noise) = (seen.ends, seen.noise);
     together.link = link.map(|LinkEnd { record, started_ns, lost }| {
         for record in &mut together.flows {
             if let Some(lost) = lost.get(&record.id) {
