@@ -7,7 +7,6 @@ mod barrier;
 pub mod control;
 pub mod ends;
 pub mod engine;
-mod exit_status;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 #[cfg(target_os = "linux")]

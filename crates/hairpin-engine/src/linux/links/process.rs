@@ -1,9 +1,9 @@
 //! The link's process and its handle.
 //!
-//! The link's process ends when its standard input closes, however its parent ended. It must then end the processes
-//! in its namespaces. So the kernel does not kill it together with its parent, but continues it if it is stopped. The
-//! link's process has its own session, so killing the parent's process group does not kill it. If only the link's
-//! process is killed, the handle ends the processes in the namespaces.
+//! The link's process ends when a message arrives on its standard input or its standard input closes, however its
+//! parent ended. It must then end the processes in its namespaces. So the kernel does not kill it together with its
+//! parent, but continues it if it is stopped. The link's process has its own session, so killing the parent's process
+//! group does not kill it. If only the link's process is killed, the handle ends the processes in the namespaces.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,8 @@ use super::namespace;
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
 use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward};
-use crate::child::{self, TalkingChild};
+use crate::child::{MAX_BYTES, TalkingChild};
+use crate::control::channel::Channel;
 use crate::system::{process, stream};
 use hairpin_loops::clock::Clock;
 
@@ -136,20 +137,23 @@ fn unexpected_message(word: &LinkWord) -> Failure {
     )
 }
 
-/// Runs the program as a link: reads its order, carries packets until its standard input closes, and reports. `parent`
+/// Runs the program as a link: reads its order, carries packets until its parent asks it to end, and reports. `parent`
 /// is the id of the process that started this one.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
     process::continue_without_parent();
     process::leave_session();
     process::ignore_interrupts();
-    let order: LinkOrder = child::receive_order()?;
-    let last = serve(&order, parent).map_or_else(LinkWord::Failed, |end| LinkWord::Done(Box::new(end)));
-    child::send(&last);
+    let control = Channel::of_this_process(MAX_BYTES);
+    let mut control = control.map_err(|error| format!("cannot use the standard streams: {error}"))?;
+    let order = control.receive_any(MESSAGE_TIMEOUT).map_err(|error| format!("cannot read the order: {error}"))?;
+    let end = serve(&order, parent, &mut control);
+    // The parent process may have exited.
+    drop(control.send_any(&end.map_or_else(LinkWord::Failed, |end| LinkWord::Done(Box::new(end)))));
     Ok(())
 }
 
 /// Creates the link, carries packets, and removes it.
-fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
+fn serve(order: &LinkOrder, parent: u32, control: &mut Channel) -> Result<LinkEnd, Failure> {
     let began_ns = order.clock.now_ns();
     let profile: Profile = order.profile.parse().map_err(|error| {
         Failure::new(
@@ -165,9 +169,12 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     let [to_near, to_far] = RELAY_INTERFACES;
     let relay = forward::open(order, to_near, to_far)?;
     let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
-    report_ready(&ends, ends_use.clone());
+    let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
+    drop(control.send_any(&LinkWord::Ready(Namespaces { near, far }, ends_use.clone())));
     let carried = relay.carry(io::stdin().as_fd());
-    end_processes(&ends, parent)?;
+    // The process that started this one may be in an end too.
+    let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
+    sweep([&ends.near, &ends.far], spared)?;
     let mut end = carried?;
     if let Some(report) = &mut end.record.relay {
         report.setup_ns = setup_ns;
@@ -175,15 +182,4 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     end.record.ends = Some(ends_use);
     end.record.dropped_after = wiring::dropped_after(&ends)?;
     Ok(end)
-}
-
-fn report_ready(ends: &Ends, ends_use: LinkEnds) {
-    let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
-    child::send(&LinkWord::Ready(Namespaces { near, far }, ends_use));
-}
-
-/// Ends the remaining processes at both ends, but not the process that started this one, which may be in an end too.
-fn end_processes(ends: &Ends, parent: u32) -> Result<(), Failure> {
-    let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
-    sweep([&ends.near, &ends.far], spared)
 }

@@ -24,9 +24,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::ends::Host;
+use hairpin_engine::wait::wait_any;
 use hairpin_model::served::Event;
 use hairpin_model::{Ending, StrangerCounts};
 use hairpin_transports::{multipath, received};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -41,7 +43,6 @@ use self::shared::Shared;
 pub use self::shared::{AcceptedTicket, Tickets};
 use self::strangers::{Caller, Strangers};
 use crate::identity::Identity;
-use crate::linux::wait::{WaitFor, wait_any};
 use crate::protocol::ServerInfo;
 
 /// Maximum connections to accept in one call, so that a flood leaves time for other work.
@@ -183,8 +184,8 @@ impl Server {
         let next = self.strangers.next_poll(now).map_or(longest, |at| at.saturating_duration_since(now).min(longest));
         let ready = {
             let own = self.listeners.iter().map(AsFd::as_fd).chain(self.datagrams.sockets().map(AsFd::as_fd));
-            let own = own.chain([self.woken.as_fd()]).map(|socket| (socket, WaitFor::Input));
-            wait_any(own.chain(self.strangers.poll_set()), next)?
+            let own = own.chain([self.woken.as_fd()]).map(|socket| (socket, PollFlags::IN));
+            wait_any(own.chain(self.strangers.poll_set()), Some(next))?
         };
         let (accept, others) = ready.split_at(self.listeners.len());
         let (hear, others) = others.split_at(self.datagrams.sockets().len());

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_transports::{Cookie, HELLO_BYTES, HelloMessage, parse_hello};
+use rustix::event::PollFlags;
 use rustls::{ServerConfig, ServerConnection};
 use serde::Deserialize;
 
-use crate::linux::wait::WaitFor;
 use crate::protocol::{AnyGreeting, Greeting, MAX_STRANGER_BYTES, VERSION};
 use crate::tls::{TOO_MUCH, Tls};
 
@@ -105,12 +105,12 @@ impl Strangers {
     }
 
     /// Returns the sockets to poll and the events to wait for, in the order of `ready` in [`Strangers::poll`].
-    pub(super) fn poll_set(&self) -> impl Iterator<Item = (BorrowedFd<'_>, WaitFor)> {
+    pub(super) fn poll_set(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.pending.iter().map(|stranger| match stranger.stage.as_ref().expect("`poll` does not process it now") {
-            Stage::New(socket) => (socket.as_fd(), WaitFor::Input),
-            Stage::Partial(socket) => (socket.as_fd(), WaitFor::Nothing),
-            Stage::Handshake(tls) => (tls.socket().as_fd(), WaitFor::Input),
-            Stage::NoGreeting(frames) => (frames.carrier().socket().as_fd(), WaitFor::Input),
+            Stage::New(socket) => (socket.as_fd(), PollFlags::IN),
+            Stage::Partial(socket) => (socket.as_fd(), PollFlags::empty()),
+            Stage::Handshake(tls) => (tls.socket().as_fd(), PollFlags::IN),
+            Stage::NoGreeting(frames) => (frames.carrier().socket().as_fd(), PollFlags::IN),
         })
     }
 
