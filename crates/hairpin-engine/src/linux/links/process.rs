@@ -8,7 +8,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::parent_id;
 use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
@@ -18,7 +20,7 @@ use super::namespace;
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
 use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward};
-use crate::child::{MAX_BYTES, TalkingChild};
+use crate::child::{failure, leave, spawn};
 use crate::control::channel::Channel;
 use crate::system::{process, stream};
 use hairpin_loops::clock::Clock;
@@ -29,23 +31,74 @@ pub const COMMAND: &str = "__link";
 /// Time-out for a message. It expires only if the process hangs: messages normally take a small part of this time.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The name of the process in error messages.
+const NAME: &str = "the link";
+
+/// Maximum bytes of a message.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Time for the process to exit after the request.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A running link. Dropping the handle ends the link and all processes in its namespaces.
 pub struct RunningLink {
-    child: Option<TalkingChild>,
+    // Dropped in this order: the process ends the other processes in the namespaces, unless it was killed.
+    process: LinkProcess,
+    ends: OpenEnds,
     namespaces: Namespaces,
     ends_use: LinkEnds,
-    /// Held open so that the namespaces keep their identities until all processes in them have ended.
+}
+
+/// The link's process. Dropping it ends the process.
+struct LinkProcess {
+    child: Child,
+    channel: Channel,
+}
+
+impl LinkProcess {
+    fn receive(&mut self) -> Result<LinkWord, Failure> {
+        self.channel.receive_any(MESSAGE_TIMEOUT).map_err(|error| failure(&error, NAME, &mut self.child))
+    }
+
+    /// Asks the process to exit. It may have exited already.
+    fn release(&mut self) {
+        drop(self.channel.send_any(&()));
+    }
+}
+
+impl Drop for LinkProcess {
+    fn drop(&mut self) {
+        self.release();
+        leave(&mut self.child, EXIT_TIMEOUT);
+    }
+}
+
+/// The namespaces of a running link, held open so that they keep their identities until all processes in them have
+/// ended. Dropping them ends these processes.
+struct OpenEnds {
     ends: Ends,
     is_swept: bool,
+}
+
+impl Drop for OpenEnds {
+    fn drop(&mut self) {
+        if !self.is_swept {
+            // Errors can no longer be reported.
+            drop(sweep([&self.ends.near, &self.ends.far], &[]));
+        }
+    }
 }
 
 impl RunningLink {
     /// Starts `program` as the link's process and waits until the link carries packets.
     pub fn start(program: &Path, order: &LinkOrder) -> Result<Self, Failure> {
         let (order, passed_on) = order_with_log_stream(order)?;
-        let mut child = TalkingChild::start("the link", program, COMMAND, &order, Duration::from_secs(2))?;
+        let (child, input, output) = spawn(NAME, program, COMMAND, None)?;
         drop(passed_on);
-        let (namespaces, ends_use) = match child.receive_within(MESSAGE_TIMEOUT)? {
+        let mut process = LinkProcess { child, channel: Channel::new(output.into(), input.into(), MAX_BYTES) };
+        let sent = process.channel.send_any(&order);
+        sent.map_err(|error| failure(&error, NAME, &mut process.child))?;
+        let (namespaces, ends_use) = match process.receive()? {
             LinkWord::Ready(namespaces, ends_use) => (namespaces, ends_use),
             LinkWord::Failed(failure) => return Err(failure),
             word @ LinkWord::Done(_) => return Err(unexpected_message(&word)),
@@ -60,7 +113,7 @@ impl RunningLink {
             })
         };
         let ends = Ends { near: open(&namespaces.near)?, far: open(&namespaces.far)? };
-        Ok(Self { child: Some(child), namespaces, ends_use, ends, is_swept: false })
+        Ok(Self { process, ends: OpenEnds { ends, is_swept: false }, namespaces, ends_use })
     }
 
     pub fn namespaces(&self) -> &Namespaces {
@@ -73,40 +126,26 @@ impl RunningLink {
     }
 
     pub fn id(&self) -> u32 {
-        self.child.as_ref().map_or(0, TalkingChild::id)
+        self.process.child.id()
     }
 
     /// A descriptor that is readable once the link has sent a message. Before [`RunningLink::finish`] this means that
     /// the link failed or ended.
-    ///
-    /// # Panics
-    /// Never: the process exists until the link is finished or dropped.
     pub fn words(&self) -> BorrowedFd<'_> {
-        self.child.as_ref().expect("the child is taken only when the link is finished or dropped").output()
+        self.process.channel.carrier().input.as_fd()
     }
 
     /// Ends the link with all processes in its namespaces, and returns its results. Threads of this process in these
     /// namespaces are not ended.
     pub fn finish(mut self) -> Result<LinkEnd, Failure> {
-        let mut child = self.child.take().expect("the child is taken only here and when the link is dropped");
-        child.release();
-        match child.receive_within(MESSAGE_TIMEOUT)? {
+        self.process.release();
+        match self.process.receive()? {
             LinkWord::Done(end) => {
-                self.is_swept = true;
+                self.ends.is_swept = true;
                 Ok(*end)
             }
             LinkWord::Failed(failure) => Err(failure),
             word @ LinkWord::Ready(..) => Err(unexpected_message(&word)),
-        }
-    }
-}
-
-impl Drop for RunningLink {
-    fn drop(&mut self) {
-        drop(self.child.take());
-        if !self.is_swept {
-            // Errors can no longer be reported.
-            drop(sweep([&self.ends.near, &self.ends.far], &[]));
         }
     }
 }
@@ -173,7 +212,7 @@ fn serve(order: &LinkOrder, parent: u32, control: &mut Channel) -> Result<LinkEn
     drop(control.send_any(&LinkWord::Ready(Namespaces { near, far }, ends_use.clone())));
     let carried = relay.carry(io::stdin().as_fd());
     // The process that started this one may be in an end too.
-    let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
+    let spared: &[u32] = if parent_id() == parent { &[parent] } else { &[] };
     sweep([&ends.near, &ends.far], spared)?;
     let mut end = carried?;
     if let Some(report) = &mut end.record.relay {

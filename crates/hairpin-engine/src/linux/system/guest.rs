@@ -1,4 +1,4 @@
-//! Programs in a link's namespaces: starting, waiting and signals.
+//! Starts programs in a link's namespaces.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};

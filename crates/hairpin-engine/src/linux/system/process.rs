@@ -16,7 +16,7 @@ use crate::wait::wait_for;
 /// Makes the kernel kill this process when the thread that started it ends. Returns whether `parent` still runs.
 pub(crate) fn die_with_parent(parent: u32) -> bool {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    is_parent(parent)
+    parent_id() == parent
 }
 
 /// Makes the kernel continue this process, if it is stopped, when the thread that started this process ends: this
@@ -48,11 +48,6 @@ fn ignore(signals: &[libc::c_int]) {
 pub(crate) fn leave_session() {
     // Failing, for a process group leader, changes nothing.
     let _ = setsid();
-}
-
-/// Whether the process that started this one is still its parent.
-pub(crate) fn is_parent(id: u32) -> bool {
-    parent_id() == id
 }
 
 /// A handle to a process that stays valid if its id is reused (pidfd_open(2)).
