@@ -4,10 +4,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
@@ -15,14 +14,14 @@ use hairpin_model::trace::End;
 use hairpin_model::{
     AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndReport, Fact, Failure, FailureKind, Finished, Flow,
     FlowRecord, FlowSamples, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder, RoundRecord,
-    RoundTrace, Samples, Sent, Stamps, Streamed, Times, fact_names,
+    RoundTrace, Samples, Sent, Stamps, Times, fact_names,
 };
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 
 use crate::barrier::Barrier;
 use crate::control::Control;
-use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedLoad};
+use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedLoad, wait_until};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
 use crate::keep_awake;
@@ -32,7 +31,8 @@ use crate::links::traces::Traces;
 use crate::path::{Link, LinkSetup, OwnNamespace};
 use crate::placement::{Cpus, place};
 use crate::sysctl;
-use crate::system::{cpu, ending};
+use crate::system::cpu;
+pub use crate::system::ending::bound as bound_the_end;
 use crate::tracing::round::TraceInput;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::tally::{self, LinkLosses};
@@ -112,14 +112,7 @@ impl Engine {
 
     /// Waits until `elapsed_ns` after the start of the run, or until the user ends the run.
     pub(crate) fn wait_until(&self, elapsed_ns: u64) {
-        const SLICE_NS: u64 = 20_000_000;
-        while !self.stop.load(Ordering::Relaxed) {
-            let left_ns = elapsed_ns.saturating_sub(self.elapsed_ns());
-            if left_ns == 0 {
-                break;
-            }
-            std::thread::sleep(Duration::from_nanos(left_ns.min(SLICE_NS)));
-        }
+        wait_until(&self.clock, self.started_ns.saturating_add(elapsed_ns), &self.stop);
     }
 
     /// Runs one round on the calling thread, and pins the thread meanwhile. An error makes this round fail, but does
@@ -251,9 +244,9 @@ impl Prepared {
         let link = Link::open(&engine.link_setup(), number, order)?;
         let own = OwnNamespace::open(&order.case)?;
         let own_path = own.as_ref().map(OwnNamespace::path);
-        let namespace_of =
-            |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
-        let namespaces = [namespace_of(Link::client_namespace), namespace_of(Link::server_namespace)];
+        let of_link = link.as_ref().map(Link::namespaces);
+        let namespaces = [of_link.map(|of| of.near.clone()), of_link.map(|of| of.far.clone())];
+        let namespaces = namespaces.map(|of_link| of_link.or_else(|| own_path.clone()));
         if !order.case.sysctls.is_empty() {
             namespaces.iter().flatten().try_for_each(|path: &PathBuf| namespace::set(order, path))?;
         }
@@ -297,15 +290,9 @@ fn one_flow(
 
 /// The record of a load that shares the connection of a probe.
 fn shared_flow(order: &RoundOrder, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
-    let [client, server] = &load.streamed;
-    let (flow, _) = one_way_flow(
-        &load.flow,
-        card,
-        [client, server],
-        [&[], &[]],
-        LinkLosses::default(),
-        order.case.path.across.is_some(),
-    );
+    let both = load.streamed.each_ref().map(|counted| tally::OneWayEnd { counted, facts: &[] });
+    let is_across = order.case.path.across.is_some();
+    let (flow, _) = one_way_flow(&load.flow, card, both, LinkLosses::default(), is_across);
     FlowRecord { setup_ns, started_ns: load.started_ns, ..flow }
 }
 
@@ -319,9 +306,10 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
         // Packets that the emulator dropped for lack of memory already count as dropped by the link.
         not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
-    let facts = [report.facts.as_slice(), server.facts.as_slice()];
+    let both = [(&client, &report), (&of_server, &server)];
+    let both = both.map(|(counted, end)| tally::OneWayEnd { counted, facts: &end.facts });
     let is_across = order.case.path.across.is_some();
-    let (record, samples) = one_way_flow(flow, card, [&client, &of_server], facts, link_lost, is_across);
+    let (record, samples) = one_way_flow(flow, card, both, link_lost, is_across);
     // Two hosts have two clocks, whose times cannot be compared.
     let samples = samples.filter(|_| !is_across);
     let samples_kept = samples.as_ref().map_or(0, |samples| samples.kept() as u64);
@@ -352,15 +340,10 @@ fn ends_of(case: &Case, client: EndReport, server: Option<EndReport>) -> Vec<End
 fn one_way_flow(
     flow: &Flow,
     card: &Card,
-    [client, server]: [&Streamed; 2],
-    [of_client, of_server]: [&[Fact]; 2],
+    both: [tally::OneWayEnd<'_>; 2],
     link_lost: LinkLosses,
     is_across: bool,
 ) -> (FlowRecord, Option<Samples>) {
-    let both = [
-        tally::OneWayEnd { counted: client, facts: of_client },
-        tally::OneWayEnd { counted: server, facts: of_server },
-    ];
     let [sender, receiver] = if flow.direction == Direction::Up { both } else { [both[1], both[0]] };
     let ledger = if is_across {
         tally::between_hosts(card.reliable, flow.direction == Direction::Up, sender, receiver)
@@ -502,12 +485,6 @@ fn given_up() -> Failure {
         "the round was interrupted while it waited for the other end",
         "after SIGINT the current round has 2 s to finish",
     )
-}
-
-/// After one of these signals the current round has 2 s to finish. Then the process abandons all waits, and the round
-/// fails.
-pub fn bound_the_end(signals: &[i32]) -> io::Result<()> {
-    ending::bound(signals)
 }
 
 /// Asks the current round to end.

@@ -7,7 +7,6 @@ mod barrier;
 pub mod control;
 pub mod ends;
 pub mod engine;
-mod exit_status;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 #[cfg(target_os = "linux")]
@@ -29,6 +28,6 @@ mod waking;
 pub use engine::Engine;
 pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
-pub use linux::{capture, child, environment, keep_awake, links, socket_passing};
+pub use linux::{capture, child, environment, keep_awake, links, socket_passing, wait};
 #[cfg(target_os = "linux")]
 use linux::{cgroup, cpu_quota, cpu_time_line, drops, netlink, netstat, noise, sysctl, system, topology, usage};

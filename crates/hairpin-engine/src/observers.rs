@@ -1,7 +1,5 @@
 //! The lists of observers, and the active observers of one end or one round.
 
-use hairpin_model::EndReport;
-
 use crate::cpu_quota::CpuQuota;
 use crate::cpu_time_line::CpuOverTime;
 use crate::drops::Drops;
@@ -58,17 +56,8 @@ impl Observers {
         self.0.iter_mut().rev().for_each(|observer| observer.end());
     }
 
-    /// Adds the observations of all observers to `report`.
-    pub(crate) fn report(self, report: EndReport) -> Observations {
-        self.added_to(Observations { report, ..Observations::default() })
-    }
-
-    /// Like [`Observers::report`], for a whole round with the reports of its ends.
-    pub(crate) fn report_of_round(self, ends: Vec<EndReport>) -> Observations {
-        self.added_to(Observations { ends, ..Observations::default() })
-    }
-
-    fn added_to(self, mut observations: Observations) -> Observations {
+    /// Adds the observations of all observers to `observations`, which has the reports of the ends.
+    pub(crate) fn report(self, mut observations: Observations) -> Observations {
         self.0.into_iter().for_each(|observer| observer.report(&mut observations));
         observations
     }

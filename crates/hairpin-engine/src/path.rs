@@ -17,7 +17,7 @@ use crate::ends::opening;
 use crate::links::namespace;
 use crate::links::tcp;
 use crate::links::traces::Traces;
-use crate::links::{FlowMatch, LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, create_log};
+use crate::links::{FlowMatch, LinkEnd, LinkOrder, LogTo, Namespaces, Numbered, RunningLink, create_log};
 use crate::placement::Cpus;
 use hairpin_loops::clock::RealClock;
 
@@ -91,12 +91,8 @@ impl Link {
         Ok(Some(Self { running, profile, traces: digests, log_file }))
     }
 
-    pub(crate) fn server_namespace(&self) -> &Path {
-        &self.running.namespaces().far
-    }
-
-    pub(crate) fn client_namespace(&self) -> &Path {
-        &self.running.namespaces().near
+    pub(crate) fn namespaces(&self) -> &Namespaces {
+        self.running.namespaces()
     }
 
     /// Maximum time in ns by which a packet can arrive later than a packet sent at the same time. A farewell delayed by

@@ -65,8 +65,7 @@ impl Cpus {
         if let Some((_, Err(why_not))) = self.levels.iter().find(|(level, _)| *level == placement) {
             return Err(why_not.clone());
         }
-        let [client, server] = [true, false].map(|is_client| self.cpu_for(placement, is_client));
-        Ok(client.zip(server).map(<[usize; 2]>::from))
+        Ok(self.cpus_for(placement))
     }
 
     /// The pairs of CPUs of a placement by topology; empty for other placements.
@@ -75,14 +74,12 @@ impl Cpus {
         level.and_then(|(_, pairs)| pairs.as_deref().ok()).unwrap_or_default()
     }
 
-    /// The CPU of an end (the client if `is_client`, else the server); `None` if the end is not pinned.
-    pub fn cpu_for_end(&self, ends: &EndSettings, is_client: bool) -> Option<usize> {
+    /// The CPUs of client and server; `None` if the ends are not pinned.
+    pub fn cpus_of(&self, ends: &EndSettings) -> Option<[usize; 2]> {
+        let second = || self.level(ends.placement).get(1).copied();
         match ends.cpus {
-            WhichCpus::Same => self.cpu_for(ends.placement, is_client),
-            WhichCpus::Other => match self.level(ends.placement).get(1) {
-                Some([client, server]) => Some(if is_client { *client } else { *server }),
-                None => self.others().cpu_for(ends.placement, is_client),
-            },
+            WhichCpus::Same => self.cpus_for(ends.placement),
+            WhichCpus::Other => second().or_else(|| self.others().cpus_for(ends.placement)),
         }
     }
 
@@ -96,29 +93,27 @@ impl Cpus {
         Self { client, server: Some(server), share_core: None, ..self.clone() }
     }
 
-    /// The CPU of an end with `placement`; `None` if the end is not pinned.
-    pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
+    /// The CPUs of client and server with `placement`; `None` if the ends are not pinned.
+    fn cpus_for(&self, placement: Placement) -> Option<[usize; 2]> {
+        let server = self.server.unwrap_or(self.client);
         match placement {
             Placement::Unpinned => None,
             // `Pinned` uses different CPUs for client and server, because in tests both hosts may be one machine.
-            Placement::CrossCpu | Placement::Pinned if is_client => Some(self.client),
-            Placement::CrossCpu | Placement::SameCpu | Placement::Pinned => Some(self.server.unwrap_or(self.client)),
+            Placement::CrossCpu | Placement::Pinned => Some([self.client, server]),
+            Placement::SameCpu => Some([server; 2]),
             Placement::SameCore | Placement::SameCache | Placement::SameNode | Placement::CrossNode => {
-                self.level(placement).first().map(|[client, server]| if is_client { *client } else { *server })
+                self.level(placement).first().copied()
             }
         }
     }
-}
 
-impl Cpus {
     /// The CPU for the emulator of a link: if possible a CPU that no flow uses, else a CPU that the primary flow does
     /// not use, else the CPU of the primary flow's server. `None` if the primary flow is not pinned.
     pub fn cpu_for_relay(&self, primary: &EndSettings, flows: &[EndSettings]) -> Option<usize> {
-        let of = |flow: &EndSettings| [true, false].map(|is_client| self.cpu_for_end(flow, is_client));
-        let [Some(client), Some(server)] = of(primary) else { return None };
-        let taken: Vec<Option<usize>> = flows.iter().flat_map(of).collect();
+        let [client, server] = self.cpus_of(primary)?;
+        let taken: Vec<usize> = flows.iter().filter_map(|flow| self.cpus_of(flow)).flatten().collect();
         let mut away = self.allowed.iter().copied().filter(|cpu| *cpu != client && *cpu != server);
-        away.clone().find(|cpu| !taken.contains(&Some(*cpu))).or_else(|| away.next()).or(Some(server))
+        away.clone().find(|cpu| !taken.contains(cpu)).or_else(|| away.next()).or(Some(server))
     }
 }
 
@@ -230,7 +225,7 @@ mod tests {
     fn a_second_pair_is_placed_like_the_first() {
         let at = |numbers: &[usize], placement| {
             let ends = EndSettings { placement, cpus: WhichCpus::Other, ..Case::ping_pong("tcp").ends };
-            [true, false].map(|is_client| among(TWO_SOCKETS, numbers).cpu_for_end(&ends, is_client).unwrap())
+            among(TWO_SOCKETS, numbers).cpus_of(&ends).unwrap()
         };
         let all = [0, 1, 2, 3, 4, 6, 8, 10, 12, 14];
         assert_eq!(at(&all, Placement::SameCore), [2, 10]);
@@ -255,10 +250,9 @@ mod tests {
     #[test]
     fn placements_name_the_cpu_of_each_end() {
         let cpus = unknown(&[0, 1]);
-        assert_eq!(cpus.cpu_for(Placement::CrossCpu, true), Some(0));
-        assert_eq!(cpus.cpu_for(Placement::CrossCpu, false), Some(1));
-        assert_eq!(cpus.cpu_for(Placement::SameCpu, true), cpus.cpu_for(Placement::SameCpu, false));
-        assert_eq!(cpus.cpu_for(Placement::Unpinned, true), None);
+        assert_eq!(cpus.cpus_for(Placement::CrossCpu), Some([0, 1]));
+        assert_eq!(cpus.cpus_for(Placement::SameCpu), Some([1, 1]));
+        assert_eq!(cpus.cpus_for(Placement::Unpinned), None);
     }
 
     #[test]
@@ -267,10 +261,7 @@ mod tests {
             let ends = EndSettings { cpus, ..hairpin_model::case::Case::ping_pong("tcp").ends };
             EndSettings { placement, ..ends }
         };
-        let at = |allowed: &[usize], placement, which| {
-            let cpus = unknown(allowed);
-            [true, false].map(|is_client| cpus.cpu_for_end(&ends(placement, which), is_client).unwrap())
-        };
+        let at = |allowed: &[usize], placement, which| unknown(allowed).cpus_of(&ends(placement, which)).unwrap();
         let (same, cross) = (Placement::SameCpu, Placement::CrossCpu);
         assert_eq!(at(&[0, 1], same, WhichCpus::Same), [1, 1]);
         assert_eq!(at(&[0, 1], same, WhichCpus::Other), [0, 0]);

@@ -11,7 +11,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,30 +19,32 @@ use hairpin_link::profile::Profile;
 use hairpin_model::phases::Phase;
 use hairpin_model::samples::latency_histogram;
 use hairpin_model::{
-    Binding, ByPhase, Failure, FailureKind, Finished, FlowId, FlowSamples, Measured, Outcome, PhaseHistograms,
-    PhaseSamples, RoundOrder, RoundRecord, Samples,
+    Binding, ByPhase, Failure, FailureKind, Finished, FlowId, FlowSamples, Measured, Outcome, PhaseCounts,
+    PhaseHistograms, PhaseSamples, ProbeTimeLine, RoundOrder, RoundRecord, Samples,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::barrier::{Barrier, CONNECTED, GO};
-use crate::child::{leave, limit};
-use crate::ends::start::TICKET_VARIABLE;
+use crate::child::{cannot, exit_status, leave, spawn};
 use crate::engine::Engine;
-use crate::exit_status::exit_status;
 use crate::links::traces::Named;
 use crate::placement::Cpus;
-use crate::system::process::{self, Process};
+use crate::system::process::Process;
+use crate::wait::wait_for;
 use hairpin_loops::clock::RealClock;
 
 /// The hidden command that runs a round.
 pub const COMMAND: &str = "__round";
+/// The name of the process in error messages.
+const NAME: &str = "the round's process";
 
 /// Interval between checks whether the user ended the run. A signal interrupts the wait too; the interval is for a
 /// signal that arrived just before the wait.
-const POLL_MS: i32 = 1000;
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for a round to write its result after the user ended the run: its waits end within half a second, and the
 /// rest is for busy machines.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -52,8 +54,6 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_PART_BYTES: u64 = 1 << 30;
 /// Maximum rows of samples, as for `--keep-samples`.
 const MAX_ROWS: usize = 10_000_000;
-/// Maximum flows of a case.
-const MAX_FLOWS: u64 = 64;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
@@ -67,7 +67,7 @@ pub(crate) struct Job {
     pub(crate) link_logs: Option<PathBuf>,
     /// The profile's line, and the texts of the traces that the profile replays.
     pub(crate) traces: Option<(String, Named)>,
-    /// Set if the round carries one of several flows.
+    /// Set if the round carries one of several flows. Once its ends are connected, it waits for the other flows.
     pub(crate) barrier: Option<Barrier>,
     /// The address of a server on another host, the credentials of its control channel, and the binding of the flows'
     /// sockets.
@@ -103,7 +103,7 @@ impl Engine {
         Ok(finished)
     }
 
-    fn job(&self, number: u32, order: &RoundOrder) -> Job {
+    pub(crate) fn job(&self, number: u32, order: &RoundOrder) -> Job {
         Job {
             number,
             order: order.clone(),
@@ -115,16 +115,6 @@ impl Engine {
             barrier: None,
             far: self.far.as_ref().map(|far| (far.at, far.credentials.clone(), far.binding)),
         }
-    }
-
-    /// Starts the process of one of several flows. Once its ends are connected, its round waits for the other flows.
-    pub(crate) fn start_flow(
-        &self,
-        number: u32,
-        order: &RoundOrder,
-        barrier: Barrier,
-    ) -> Result<RoundProcess<'_>, Failure> {
-        RoundProcess::start(self, &Job { barrier: Some(barrier), ..self.job(number, order) })
     }
 
     fn traces_of(&self, order: &RoundOrder) -> Result<Option<(String, Named)>, Failure> {
@@ -145,20 +135,10 @@ pub(crate) struct RoundProcess<'e> {
 }
 
 impl<'e> RoundProcess<'e> {
-    fn start(engine: &'e Engine, job: &Job) -> Result<Self, Failure> {
+    pub(crate) fn start(engine: &'e Engine, job: &Job) -> Result<Self, Failure> {
         let program = &engine.server_program;
-        let failed = |operation: &str, error: &io::Error| {
-            Failure::new(
-                error,
-                format!("cannot {operation} the round's process {}: {error}", program.display()),
-                limit(error).to_owned(),
-            )
-        };
-        let mut command = Command::new(program);
-        command.env_remove(TICKET_VARIABLE);
-        command.args([COMMAND, &std::process::id().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| failed("start", &error))?;
-        let output = child.stdout.take().expect("its standard output is piped");
+        let failed = |operation: &str, error: &io::Error| cannot(operation, NAME, program, error);
+        let (child, input, output) = spawn(NAME, program, COMMAND, None)?;
         let process = Process::with_id(child.id()).map_err(|error| failed("watch", &error))?;
         let answer = BufReader::new(Answer {
             output,
@@ -169,12 +149,13 @@ impl<'e> RoundProcess<'e> {
             deadline: deadline_of(&job.order),
             given_up_at: None,
         });
-        let input = child.stdin.take();
-        let mut this = Self { child, input, answer };
+        let mut this = Self { child, input: Some(input), answer };
         let mut line = serde_json::to_string(job).expect("a job has only string keys");
         line.push('\n');
-        let ready = this.write(line.as_bytes()).and_then(|()| match read_byte(&mut this.answer)? {
-            READY => Ok(()),
+        let mut byte = [0];
+        let written = this.write(line.as_bytes());
+        let ready = written.and_then(|()| this.answer.read_exact(&mut byte)).and_then(|()| match byte {
+            [READY] => Ok(()),
             _ => Err(invalid("it did not report that it is ready")),
         });
         ready.map_err(|error| this.failed(&error))?;
@@ -211,9 +192,9 @@ impl<'e> RoundProcess<'e> {
         self.write(&said).map_err(|error| self.failed(&error))
     }
 
-    /// Waits up to `within_ms` for the result of the round; `None` if the round is still running.
-    pub(crate) fn result(&mut self, within_ms: i32) -> Option<Result<(Measured, FlowSamples), Failure>> {
-        let finished = self.has_finished(within_ms).and_then(|is| is.then(|| self.finished()).transpose());
+    /// Waits up to `within` for the result of the round; `None` if the round is still running.
+    pub(crate) fn result(&mut self, within: Duration) -> Option<Result<(Measured, FlowSamples), Failure>> {
+        let finished = self.has_finished(within).and_then(|is| is.then(|| self.finished()).transpose());
         finished.transpose().map(|finished| match finished? {
             Finished { record: RoundRecord { outcome: Outcome::Measured(measured), .. }, samples, .. } => {
                 Ok((*measured, samples))
@@ -222,11 +203,11 @@ impl<'e> RoundProcess<'e> {
         })
     }
 
-    fn has_finished(&mut self, within_ms: i32) -> Result<bool, Failure> {
+    fn has_finished(&mut self, within: Duration) -> Result<bool, Failure> {
         if !self.answer.buffer().is_empty() {
             return Ok(true);
         }
-        self.answer.get_mut().look(within_ms).map_err(|error| self.failed(&error))
+        self.answer.get_mut().look(within).map_err(|error| self.failed(&error))
     }
 
     /// Reads the result of the round.
@@ -236,7 +217,7 @@ impl<'e> RoundProcess<'e> {
 
     /// Explains a round without a result.
     fn failed(&mut self, error: &io::Error) -> Failure {
-        let unreadable = |how: &str| format!("the round's process cannot be read: {how}");
+        let unreadable = |how: &str| format!("{NAME} cannot be read: {how}");
         let (kind, cause) = match error.kind() {
             io::ErrorKind::TimedOut => (FailureKind::TimedOut, "the round did not end in time".to_owned()),
             _ => match exit_status(&mut self.child) {
@@ -278,10 +259,10 @@ fn deadline_of(order: &RoundOrder) -> Option<Instant> {
 }
 
 impl Answer<'_> {
-    /// Waits up to `at_most_ms` for output. Returns whether output is available.
-    fn look(&mut self, at_most_ms: i32) -> io::Result<bool> {
-        let look_ms = if self.stop.load(Ordering::Relaxed) { POLL_MS / 10 } else { POLL_MS }.min(at_most_ms);
-        if process::readable(&self.output, look_ms)? {
+    /// Waits up to `at_most` for output. Returns whether output is available.
+    fn look(&mut self, at_most: Duration) -> io::Result<bool> {
+        let interval = if self.stop.load(Ordering::Relaxed) { POLL_INTERVAL / 10 } else { POLL_INTERVAL };
+        if wait_for(&self.output, PollFlags::IN, interval.min(at_most))? {
             self.is_prepared = true;
             return Ok(true);
         }
@@ -299,136 +280,98 @@ impl Answer<'_> {
 
 impl Read for Answer<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while !self.look(POLL_MS)? {}
+        while !self.look(POLL_INTERVAL)? {}
         self.output.read(into)
     }
 }
 
 /// The first byte of the output: the signal handlers of the process are installed.
 pub(crate) const READY: u8 = b'!';
+
+/// Of the samples of a flow: the number of rows and of measured messages, and the phases without their histograms.
+type FlowNumbers = (FlowId, usize, u64, Option<(ByPhase<PhaseCounts>, ProbeTimeLine)>);
+
+/// Writes a part of JSON, then the rows and the histograms of each flow, then the capture, which is empty if there is
+/// none.
 pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Result<()> {
-    write_part(to, &serde_json::to_vec(&finished.record)?)?;
-    to.write_all(&(finished.samples.len() as u64).to_le_bytes())?;
-    for (flow, samples) in &finished.samples {
-        write_part(to, &serde_json::to_vec(flow)?)?;
-        write_samples(to, samples)?;
+    let flows = finished.samples.iter().map(|(flow, samples)| {
+        let phases = samples.phases.as_ref().map(|phases| (&phases.counts, &phases.over_time));
+        (flow, samples.kept(), samples.measured, phases)
+    });
+    let (trace, capture) = finished.trace.as_ref().map(|(trace, capture)| (trace, capture.as_deref())).unzip();
+    write_part(to, &serde_json::to_vec(&(&finished.record, flows.collect::<Vec<_>>(), trace))?)?;
+    for samples in finished.samples.values() {
+        samples.write_rows(to)?;
+        let Samples { latency, service, lateness, phases, .. } = samples;
+        write_histograms(to, [Some(latency), service.as_ref(), lateness.as_ref()])?;
+        for (_, of) in phases.iter().flat_map(|phases| phases.others.each()) {
+            let of = of.as_ref().map(|of| [Some(&of.latency), of.service.as_ref(), of.lateness.as_ref()]);
+            write_histograms(to, of.unwrap_or_default())?;
+        }
     }
-    let Some((trace, capture)) = &finished.trace else { return to.write_all(&[0]) };
-    to.write_all(&[1])?;
-    write_part(to, &serde_json::to_vec(trace)?)?;
-    to.write_all(&[u8::from(capture.is_some())])?;
-    capture.as_ref().map_or(Ok(()), |capture| write_part(to, capture))
+    write_part(to, capture.flatten().unwrap_or_default())
 }
 
 fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
-    let record = serde_json::from_slice(&read_part(from)?)?;
-    let flows = read_number(from)?;
-    if flows > MAX_FLOWS {
-        return Err(invalid("it has more flows than a case"));
-    }
-    let one = |from: &mut _| -> io::Result<(FlowId, Samples)> {
-        let flow = serde_json::from_slice(&read_part(from)?)?;
-        Ok((flow, read_samples(from)?))
-    };
-    let samples = (0..flows).map(|_| one(from)).collect::<io::Result<_>>()?;
-    let trace = if read_byte(from)? == 1 {
-        let trace = serde_json::from_slice(&read_part(from)?)?;
-        let capture = if read_byte(from)? == 1 { Some(read_part(from)?) } else { None };
-        Some((trace, capture))
-    } else {
-        None
-    };
-    Ok(Finished { record, samples, trace })
+    let (record, flows, trace): (_, Vec<FlowNumbers>, Option<_>) = serde_json::from_slice(&read_part(from)?)?;
+    let samples = flows.into_iter().map(|numbers| read_samples(from, numbers)).collect::<io::Result<_>>()?;
+    let capture = Some(read_part(from)?).filter(|capture| !capture.is_empty());
+    Ok(Finished { record, samples, trace: trace.map(|trace| (trace, capture)) })
 }
 
-/// Writes the number of rows, the rows, and the histograms.
-fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
-    for number in [samples.kept() as u64, samples.measured] {
-        to.write_all(&number.to_le_bytes())?;
+fn read_samples(from: &mut impl Read, (flow, rows, measured, phases): FlowNumbers) -> io::Result<(FlowId, Samples)> {
+    if rows > MAX_ROWS {
+        return Err(invalid("it has more samples than are kept of a round"));
     }
-    samples.write_rows(to)?;
-    let Samples { latency, service, lateness, phases, .. } = samples;
-    [Some(latency), service.as_ref(), lateness.as_ref()].into_iter().try_for_each(|one| write_histogram(to, one))?;
-    to.write_all(&[u8::from(phases.is_some())])?;
-    phases.as_ref().map_or(Ok(()), |phases| write_phases(to, phases))
-}
-
-/// Writes the histograms of each phase, then the rest as JSON.
-fn write_phases(to: &mut impl Write, phases: &PhaseSamples) -> io::Result<()> {
-    for (_, histograms) in phases.others.each() {
-        let latency = histograms.as_ref().map(|of| &of.latency);
-        let service = histograms.as_ref().and_then(|of| of.service.as_ref());
-        let lateness = histograms.as_ref().and_then(|of| of.lateness.as_ref());
-        [latency, service, lateness].into_iter().try_for_each(|one| write_histogram(to, one))?;
-    }
-    write_part(to, &serde_json::to_vec(&(&phases.counts, &phases.over_time))?)
-}
-
-fn read_phases(from: &mut impl Read) -> io::Result<PhaseSamples> {
-    let mut others = ByPhase::default();
-    for phase in Phase::ALL {
-        let (latency, service, lateness) = (read_histogram(from)?, read_histogram(from)?, read_histogram(from)?);
-        *others.get_mut(*phase) = latency.map(|latency| PhaseHistograms { latency, service, lateness });
-    }
-    let (counts, over_time) = serde_json::from_slice(&read_part(from)?)?;
-    Ok(PhaseSamples { others, counts, over_time })
-}
-
-fn write_histogram(to: &mut impl Write, histogram: Option<&Histogram<u64>>) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    if let Some(histogram) = histogram {
-        V2Serializer::new().serialize(histogram, &mut bytes).map_err(io::Error::other)?;
-    }
-    write_part(to, &bytes)
-}
-
-fn read_samples(from: &mut impl Read) -> io::Result<Samples> {
-    let [rows, measured] = [read_number(from)?, read_number(from)?];
-    let rows = usize::try_from(rows).ok().filter(|rows| *rows <= MAX_ROWS);
-    let rows = rows.ok_or_else(|| invalid("it has more samples than are kept of a round"))?;
     let rows = Samples::read_rows(rows, from)?;
-    let mut histogram = || read_histogram(from);
-    let (latency, service, lateness) = (histogram()?, histogram()?, histogram()?);
+    let [latency, service, lateness] = read_histograms(from)?;
     let latency = latency.unwrap_or_else(latency_histogram);
-    let phases = if read_byte(from)? == 1 { Some(Box::new(read_phases(from)?)) } else { None };
-    Ok(Samples { latency, service, lateness, measured, phases, ..rows })
+    let phases = phases.map(|(counts, over_time)| -> io::Result<_> {
+        let mut others = ByPhase::default();
+        for phase in Phase::ALL {
+            let [latency, service, lateness] = read_histograms(from)?;
+            *others.get_mut(*phase) = latency.map(|latency| PhaseHistograms { latency, service, lateness });
+        }
+        Ok(Box::new(PhaseSamples { others, counts, over_time }))
+    });
+    Ok((flow, Samples { latency, service, lateness, measured, phases: phases.transpose()?, ..rows }))
 }
 
-fn read_histogram(from: &mut impl Read) -> io::Result<Option<Histogram<u64>>> {
-    let bytes = read_part(from)?;
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    Deserializer::new()
-        .deserialize(&mut bytes.as_slice())
-        .map(Some)
-        .map_err(|error| io::Error::other(format!("{error:?}")))
+/// Writes a part for each histogram, empty if it is absent.
+fn write_histograms(to: &mut impl Write, histograms: [Option<&Histogram<u64>>; 3]) -> io::Result<()> {
+    histograms.into_iter().try_for_each(|histogram| {
+        let mut bytes = Vec::new();
+        if let Some(histogram) = histogram {
+            V2Serializer::new().serialize(histogram, &mut bytes).map_err(io::Error::other)?;
+        }
+        write_part(to, &bytes)
+    })
 }
 
+fn read_histograms(from: &mut impl Read) -> io::Result<[Option<Histogram<u64>>; 3]> {
+    let mut one = || {
+        let bytes = Some(read_part(from)?).filter(|bytes| !bytes.is_empty());
+        let histogram = bytes.map(|bytes| Deserializer::new().deserialize(&mut bytes.as_slice())).transpose();
+        histogram.map_err(|error| io::Error::other(format!("{error:?}")))
+    };
+    Ok([one()?, one()?, one()?])
+}
+
+/// The first byte of a part differs from [`CONNECTED`], because the length has fewer than 8 bytes.
 fn write_part(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    to.write_all(&(bytes.len() as u64).to_le_bytes()).and_then(|()| to.write_all(bytes))
+    to.write_all(&(bytes.len() as u64).to_be_bytes()).and_then(|()| to.write_all(bytes))
 }
 
 fn read_part(from: &mut impl Read) -> io::Result<Vec<u8>> {
-    let length = read_number(from)?;
+    let mut length = [0; 8];
+    from.read_exact(&mut length)?;
+    let length = u64::from_be_bytes(length);
     if length > MAX_PART_BYTES {
         return Err(invalid("a part of it is too large"));
     }
     let mut bytes = Vec::new();
     from.take(length).read_to_end(&mut bytes)?;
     if bytes.len() as u64 == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-}
-
-fn read_number(from: &mut impl Read) -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    from.read_exact(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
-}
-
-fn read_byte(from: &mut impl Read) -> io::Result<u8> {
-    let mut byte = [0];
-    from.read_exact(&mut byte)?;
-    Ok(byte[0])
 }
 
 fn invalid(problem: &'static str) -> io::Error {

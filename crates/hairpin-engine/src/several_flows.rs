@@ -4,6 +4,8 @@
 //! has its own warm-up and ends independently. If a flow fails after the start, the other flows continue. In a round
 //! with phases, the probe runs in all phases, the loads in the second (their warm-up) and the third.
 
+use std::time::Duration;
+
 use hairpin_model::flow::{ConnectionUse, FlowRole};
 use hairpin_model::phases::Phase;
 use hairpin_model::trace::End;
@@ -21,12 +23,12 @@ use crate::links::{LinkEnd, LostMessages};
 use crate::observer::{Context, FlowProcesses, Mark, Observations};
 use crate::observers::Observers;
 use crate::path::{Link, port_of};
-use crate::round_process::RoundProcess;
+use crate::round_process::{Job, RoundProcess};
 use crate::threads;
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// Interval between checks of the flows, in ms.
-const POLL_INTERVAL_MS: u64 = 1000;
+/// Interval between checks of the flows, in ns.
+const POLL_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Runs a round with several flows or with phases.
 pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished {
@@ -43,8 +45,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let is_one_of_several = groups.len() > 1;
     let flows = groups.into_iter().map(|group| {
         let (alone, starts_after_ns) = order_for_group(order, &group);
-        let barrier = Barrier { client: client.clone(), server: server.clone(), starts_after_ns };
-        let process = engine.start_flow(number, &alone, barrier)?;
+        let barrier = Some(Barrier { client: client.clone(), server: server.clone(), starts_after_ns });
+        let process = RoundProcess::start(engine, &Job { barrier, ..engine.job(number, &alone) })?;
         Ok(FlowProcess { group, process, is_one_of_several })
     });
     let mut flows = flows.collect::<Result<Vec<FlowProcess<'_>>, Failure>>()?;
@@ -88,8 +90,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     {
         return Err(failed.failure.clone());
     }
-    let Observations { ends, noise, .. } = observers.report_of_round(together.ends);
-    (together.ends, together.noise) = (ends, noise);
+    let seen = observers.report(Observations { ends: together.ends, ..Observations::default() });
+    (together.ends, together.noise) = (seen.ends, seen.noise);
     together.link = link.map(|LinkEnd { record, started_ns, lost }| {
         for record in &mut together.flows {
             if let Some(lost) = lost.get(&record.id) {
@@ -232,10 +234,9 @@ fn wait_for_all(
         }
         let left_ns = bounds_ns.first().map_or(u64::MAX, |bound_ns| bound_ns - now_ns);
         let running = results.iter().filter(|result| result.is_none()).count() as u64;
-        let look_ms = left_ns.div_ceil(1_000_000).min(POLL_INTERVAL_MS).div_ceil(running);
-        let look_ms = i32::try_from(look_ms).unwrap_or(i32::MAX);
+        let look = Duration::from_nanos(left_ns.min(POLL_INTERVAL_NS).div_ceil(running));
         for (flow, result) in flows.iter_mut().zip(&mut results).filter(|(_, result)| result.is_none()) {
-            *result = flow.step(|process| process.result(look_ms).transpose()).transpose();
+            *result = flow.step(|process| process.result(look).transpose()).transpose();
         }
     }
     flows.into_iter().zip(results).filter_map(|(flow, result)| Some((flow.group, result?))).collect()

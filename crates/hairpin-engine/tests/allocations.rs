@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hairpin_engine::ends::opening;
 use hairpin_loops::clock::RealClock;
-use hairpin_loops::driver::{Amount, Marks, Receiving, Sending, Totals};
+use hairpin_loops::driver::{Marks, Receiving, Sending, Totals};
 use hairpin_loops::echo::Echo;
 use hairpin_loops::marks::Alone;
 use hairpin_loops::{Client, run_client};
@@ -103,7 +103,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
     let (mut from, mut to) = pairs(transport, 3, &setup);
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
-            let (warm_up, amount) = (Amount::Count(10), Amount::Count(count));
+            let (warm_up, amount) = (Extent::Count(10), Extent::Count(count));
             let (clock, stop) = (&clock, &stop);
             let sending = Sending {
                 keep_states: false,

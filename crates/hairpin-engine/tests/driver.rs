@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hairpin_loops::clock::RealClock;
-use hairpin_loops::driver::{
-    Amount, Counts, DriverError, Marks, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer,
-};
+use hairpin_loops::driver::{Counts, DriverError, Marks, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer};
 use hairpin_model::flow::Source;
-use hairpin_model::{AnsweredBy, Card, Options, Waiting, fact_names};
+use hairpin_model::{AnsweredBy, Card, Extent, Options, Waiting, fact_names};
 use hairpin_transports::{ALL, Cookie, Setup, Transport, WireError};
 
 use crate::common::{Wires, pairs};
@@ -54,8 +52,8 @@ struct Load<'a> {
     source: Source,
     write_size_bytes: usize,
     batch: usize,
-    warm_up: Amount,
-    amount: Amount,
+    warm_up: Extent,
+    amount: Extent,
     within_ns: u64,
     stop: &'a AtomicBool,
 }
@@ -130,8 +128,8 @@ fn load(card: Card, stop: &AtomicBool) -> Load<'_> {
         source: Source::Buffer,
         write_size_bytes: 100,
         batch: 1,
-        warm_up: Amount::Count(30),
-        amount: Amount::Count(500),
+        warm_up: Extent::Count(30),
+        amount: Extent::Count(500),
         within_ns: LIMIT_NS,
         stop,
     }
@@ -200,14 +198,14 @@ fn every_message_is_counted_over_every_transport_with_every_wait_and_batch() {
             let load = if card.reliable {
                 load
             } else {
-                Load { write_size_bytes: 100, warm_up: Amount::Count(5), amount: Amount::Count(50), ..load }
+                Load { write_size_bytes: 100, warm_up: Extent::Count(5), amount: Extent::Count(50), ..load }
             };
             let wires = if waiting == Waiting::Block { 1 } else { 3 };
             let (mut from, mut to) = pairs(transport, wires, &setup(waiting, 20_000, ""));
             let (sent, received) = load.run(&mut from, &mut to);
             let what = format!("{} by {waiting}, {batch} of {write_size_bytes} bytes", card.name);
             assert_whole(&what, &sent, &received);
-            let (Amount::Count(warm_up), Amount::Count(count)) = (load.warm_up, load.amount) else { continue };
+            let (Extent::Count(warm_up), Extent::Count(count)) = (load.warm_up, load.amount) else { continue };
             for wire in &sent.wires {
                 assert_eq!((wire.warm_up.messages_sent, wire.measured.messages_sent), (warm_up, count), "{what}");
             }
@@ -220,11 +218,11 @@ fn every_message_is_counted_over_every_transport_with_every_wait_and_batch() {
 fn a_load_by_time_sends_whole_messages_and_loses_none() {
     let stop = AtomicBool::new(false);
     for transport in transports().filter(|transport| transport.card().reliable) {
-        let by_time = Amount::DurationNs(30_000_000);
+        let by_time = Extent::DurationNs(30_000_000);
         let load = Load {
             write_size_bytes: 3000,
             batch: 8,
-            warm_up: Amount::DurationNs(5_000_000),
+            warm_up: Extent::DurationNs(5_000_000),
             amount: by_time,
             ..load(transport.card(), &stop)
         };
@@ -247,7 +245,7 @@ fn a_load_by_time_sends_whole_messages_and_loses_none() {
 fn the_socket_counts_all_lost_datagrams() {
     let stop = AtomicBool::new(false);
     let udp = hairpin_transports::find("udp").expect("it is built");
-    let load = Load { amount: Amount::Count(2000), batch: 16, ..load(udp.card(), &stop) };
+    let load = Load { amount: Extent::Count(2000), batch: 16, ..load(udp.card(), &stop) };
     let (mut from, mut to) = pairs(udp, 2, &setup(Waiting::Poll, 100, "rcvbuf=4096"));
     let mut told = Notice::default();
     let sent = load.send(&mut from, &mut told);
@@ -273,8 +271,8 @@ fn a_thousand_wires_are_all_served() {
     // Each wire sends more than its buffers hold, so that it needs several turns.
     let load = Load {
         write_size_bytes: 64 * 1024,
-        warm_up: Amount::Count(1),
-        amount: Amount::Count(10),
+        warm_up: Extent::Count(1),
+        amount: Extent::Count(10),
         ..load(unix.card(), &stop)
     };
     let setup = setup(Waiting::Poll, 64 * 1024, "");
@@ -299,8 +297,8 @@ fn no_wire_starves() {
     let unix = hairpin_transports::find("unix-stream").expect("it is built");
     let load = Load {
         write_size_bytes: 1000,
-        warm_up: Amount::Count(0),
-        amount: Amount::Count(u64::MAX),
+        warm_up: Extent::Count(0),
+        amount: Extent::Count(u64::MAX),
         ..load(unix.card(), &stop)
     };
     let (mut from, mut to) = pairs(unix, 20, &setup(Waiting::Poll, 1000, ""));
@@ -337,7 +335,7 @@ fn an_end_whose_peer_leaves_early_reports_it_and_keeps_its_counts() {
         let load = load(transport.card(), &stop);
         let (mut from, mut to) = pairs(transport, 2, &setup(Waiting::Spin, 100, ""));
         let mut told = Notice::default();
-        let short = Load { warm_up: Amount::Count(0), amount: Amount::Count(10), ..load };
+        let short = Load { warm_up: Extent::Count(0), amount: Extent::Count(10), ..load };
         short.send(&mut from, &mut told);
         // The announced total is higher, and the wires are closed.
         *told.sent.lock().expect("no thread panicked") = Some(Totals { messages: 21, bytes: 2100 });
@@ -351,7 +349,7 @@ fn an_end_whose_peer_leaves_early_reports_it_and_keeps_its_counts() {
         // Multipath TCP resets a connection that is closed with unread bytes; otherwise the sender can fill it.
         short.send(&mut from, &mut Notice::default());
         drop(to);
-        let endless = Load { amount: Amount::Count(u64::MAX), ..short };
+        let endless = Load { amount: Extent::Count(u64::MAX), ..short };
         let sent = endless.send(&mut from, &mut Notice::default());
         let closed = matches!(&sent.ended, StreamEnd::Failed(DriverError::Wire { source: WireError::Closed, .. }));
         assert!(closed, "{}: {:?}", endless.card.name, sent.ended);
@@ -363,7 +361,7 @@ fn deadlines_and_stops_end_both_ends() {
     let stop = AtomicBool::new(false);
     let tcp = hairpin_transports::find("tcp").expect("it is built");
     let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
-    let late = Load { amount: Amount::Count(u64::MAX), within_ns: 20_000_000, ..load(tcp.card(), &stop) };
+    let late = Load { amount: Extent::Count(u64::MAX), within_ns: 20_000_000, ..load(tcp.card(), &stop) };
     // The send buffers are full, because no thread reads.
     let sent = late.send(&mut from, &mut Notice::default());
     assert!(matches!(sent.ended, StreamEnd::DeadlinePassed), "{:?}", sent.ended);
@@ -455,8 +453,8 @@ fn messages_carry_the_nonce_that_the_receiver_quotes() {
         let load = Load {
             write_size_bytes: size,
             batch: 3,
-            warm_up: Amount::Count(0),
-            amount: Amount::Count(u64::MAX),
+            warm_up: Extent::Count(0),
+            amount: Extent::Count(u64::MAX),
             ..load(unix.card(), &stop)
         };
         let (mut from, mut to) = pairs(unix, 1, &setup(Waiting::Poll, size, ""));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::control::ControlError;
 use hairpin_model::{Binding, Failure};
-use hairpin_transports::{Cookie, HELLO_BYTES, confirm, encode_hello, parse_challenge};
+use hairpin_transports::{Cookie, HELLO_BYTES, HelloKind, encode_hello, parse_hello};
 use ring::rand::{SecureRandom, SystemRandom};
 use socket2::Type;
 
@@ -115,7 +115,7 @@ fn exchange_hellos(
         lasted_ns: 0,
         is_refused: false,
     };
-    let mut datagram = encode_hello(cookie).to_vec();
+    let mut datagram = encode_hello(HelloKind::Hello, cookie, &[0; 16]);
     let mut confirmations = 0;
     // After an answer, send two confirmations: one may be lost.
     while trial.sent < MAX_SENT && confirmations < 2 {
@@ -129,9 +129,11 @@ fn exchange_hellos(
         let mut answer = [0; HELLO_BYTES + 1];
         match socket.recv(&mut answer) {
             Ok(bytes) => {
-                if let Some(nonce) = parse_challenge(&answer[..bytes], cookie) {
+                if let Some((HelloKind::Challenge, own, nonce)) = parse_hello(&answer[..bytes])
+                    && own == *cookie
+                {
                     trial.is_answered = true;
-                    datagram = confirm(cookie, &nonce).to_vec();
+                    datagram = encode_hello(HelloKind::Confirm, cookie, &nonce);
                 }
             }
             Err(error) if is_refused(&error) => {

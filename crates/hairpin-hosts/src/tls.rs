@@ -5,11 +5,12 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::control::frames::Carrier;
+use hairpin_engine::wait::wait_for;
+use rustix::event::PollFlags;
 use rustls::{ClientConnection, Connection};
 use socket2::{SockRef, TcpKeepalive};
 
 use crate::identity;
-use crate::linux::wait::{WaitFor, wait_for};
 use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
 
 /// The connection fails if data stay unacknowledged for this long (`TCP_USER_TIMEOUT`, tcp(7)).
@@ -89,8 +90,9 @@ impl Tls {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            let wants = if self.connection.wants_write() { WaitFor::Both } else { WaitFor::Input };
-            wait_for(&self.socket, wants, left)?;
+            let wants_write = self.connection.wants_write();
+            let events = if wants_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            wait_for(&self.socket, events, left)?;
         }
         Ok(())
     }
@@ -104,7 +106,7 @@ impl Tls {
         let mut discarded = [0; 4096];
         while sent.is_ok() {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !wait_for(&self.socket, WaitFor::Input, left).unwrap_or(false) {
+            if left.is_zero() || !wait_for(&self.socket, PollFlags::IN, left).unwrap_or(false) {
                 return;
             }
             match self.socket.read(&mut discarded) {
@@ -185,16 +187,16 @@ impl Write for Tls {
 }
 
 impl Carrier for Tls {
-    fn readable(&mut self, at_most_ms: i32) -> io::Result<bool> {
+    fn readable(&mut self, at_most: Duration) -> io::Result<bool> {
         if self.has_plaintext() {
             return Ok(true);
         }
         self.send_pending()?;
-        wait_for(&self.socket, WaitFor::Input, duration(at_most_ms))
+        wait_for(&self.socket, PollFlags::IN, at_most)
     }
 
-    fn writable(&mut self, at_most_ms: i32) -> io::Result<bool> {
-        wait_for(&self.socket, WaitFor::Output, duration(at_most_ms))
+    fn writable(&mut self, at_most: Duration) -> io::Result<bool> {
+        wait_for(&self.socket, PollFlags::OUT, at_most)
     }
 }
 
@@ -207,10 +209,6 @@ fn explain(error: io::Error) -> io::Error {
         }
         _ => error,
     }
-}
-
-fn duration(ms: i32) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 impl Drop for Tls {

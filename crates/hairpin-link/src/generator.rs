@@ -7,6 +7,7 @@
 //! floating-point operations that IEEE 754 rounds correctly are used (+, -, *, /, square root). Library logarithms
 //! differ between machines, so this file implements its own.
 
+use hairpin_model::digest::fnv1a;
 use hairpin_model::link::Direction;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -21,12 +22,8 @@ pub struct Generator {
 
 impl Generator {
     pub fn new(seed: u64, direction: Direction, stage: &str) -> Self {
-        // FNV-1a: stable across builds, unlike the standard library's hasher.
         let name = direction.word().bytes().chain(*b"/").chain(stage.bytes());
-        let hash = name.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        Self { stream: Xoshiro256PlusPlus::seed_from_u64(seed ^ hash).next_u64() }
+        Self { stream: Xoshiro256PlusPlus::seed_from_u64(seed ^ fnv1a(name)).next_u64() }
     }
 
     /// The random numbers of one packet. A copy of the packet has different numbers.

@@ -14,8 +14,8 @@ use crate::trace::Trace;
 pub struct Link {
     profile: Profile,
     seed: u64,
-    up: Path,
-    down: Path,
+    /// The paths of [`Direction::Up`] and of [`Direction::Down`].
+    paths: [Path; 2],
 }
 
 /// Error of [`Link::new`].
@@ -49,21 +49,15 @@ impl Link {
             };
             Ok(Path::new(figures, &Site { mtu_bytes: profile.mtu_bytes, trace, seed, direction }))
         };
-        Ok(Self { profile: profile.clone(), seed, up: path(Direction::Up)?, down: path(Direction::Down)? })
+        Ok(Self { profile: profile.clone(), seed, paths: [path(Direction::Up)?, path(Direction::Down)?] })
     }
 
     pub fn path(&self, direction: Direction) -> &Path {
-        match direction {
-            Direction::Up => &self.up,
-            Direction::Down => &self.down,
-        }
+        &self.paths[direction as usize]
     }
 
     pub fn path_mut(&mut self, direction: Direction) -> &mut Path {
-        match direction {
-            Direction::Up => &mut self.up,
-            Direction::Down => &mut self.down,
-        }
+        &mut self.paths[direction as usize]
     }
 
     /// See [`Path::arrive`].
@@ -73,24 +67,22 @@ impl Link {
 
     /// When to call [`Link::advance`] next: at the earliest event of both directions; `None` if the link is empty.
     pub fn next_event_ns(&self) -> Option<u64> {
-        [&self.up, &self.down].into_iter().filter_map(Path::next_event_ns).min()
+        self.paths.iter().filter_map(Path::next_event_ns).min()
     }
 
     /// Advances both directions. Appends first the outcomes of `up`, then those of `down`, each in order of time.
     pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Outcome>) {
-        self.up.advance(now_ns, out);
-        self.down.advance(now_ns, out);
+        self.paths.iter_mut().for_each(|path| path.advance(now_ns, out));
     }
 
     /// Appends each packet and copy inside the link: first those of `up`, then those of `down`.
     pub fn each_inside(&self, out: &mut Vec<Outcome>) {
-        self.up.each_inside(out);
-        self.down.each_inside(out);
+        self.paths.iter().for_each(|path| path.each_inside(out));
     }
 
     /// The record of the link that a run saves.
     pub fn record(&self, lateness_ns: Option<LatenessNs>) -> LinkRecord {
-        let packets = self.up.packets().plus(&self.down.packets());
+        let [up, down] = &self.paths;
         let with_codel = self.profile.with_codel().map(|profile| profile.to_string());
         let direction = |path: &Path, direction: Direction| {
             let has_codel = self.profile.path(direction).bottleneck.codel.is_some();
@@ -106,9 +98,9 @@ impl Link {
             seed: self.seed,
             lateness_ns,
             late_bounds_ns: LateBoundsNs::of(self.profile.round_trip_ns()),
-            packets,
-            up: direction(&self.up, Direction::Up),
-            down: direction(&self.down, Direction::Down),
+            packets: up.packets().plus(&down.packets()),
+            up: direction(up, Direction::Up),
+            down: direction(down, Direction::Down),
             ..LinkRecord::default()
         }
     }

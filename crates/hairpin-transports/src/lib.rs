@@ -37,6 +37,4 @@ pub use wires::check;
 #[cfg(all(target_os = "linux", any(test, fuzzing)))]
 pub use wires::hello::fuzzing;
 #[cfg(target_os = "linux")]
-pub use wires::hello::{
-    HELLO_BYTES, HelloMessage, Nonce, challenge, confirm, encode_hello, is_hello, parse_challenge, parse_hello,
-};
+pub use wires::hello::{HELLO_BYTES, HelloKind, Nonce, encode_hello, is_hello, parse_hello};

@@ -1,7 +1,5 @@
 //! Requested socket options and the values that the kernel uses.
 
-#[cfg(target_os = "linux")]
-use hairpin_model::card::{IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
 
 #[cfg(target_os = "linux")]
@@ -27,18 +25,6 @@ pub(crate) enum Family {
     /// IPv6.
     V6,
     Unix,
-}
-
-#[cfg(target_os = "linux")]
-impl Family {
-    /// Minimum MTU of a path, in bytes; 0 for Unix sockets, which send no packets.
-    pub(crate) fn min_mtu_bytes(self) -> u32 {
-        match self {
-            Self::V4 => IPV4_MTU_BYTES,
-            Self::V6 => IPV6_MTU_BYTES,
-            Self::Unix => 0,
-        }
-    }
 }
 
 #[cfg(target_os = "linux")]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::patience::{WaitOutcome, wait};
+use super::patience::wait;
 use super::{Control, ControlError, Message};
 
 /// Time-out for sending a message.
@@ -26,11 +26,11 @@ const MAX_WRITE_BYTES: usize = 4096;
 /// The byte stream under the frames. Reads and writes are made only when the stream is ready; a call that would block
 /// nevertheless returns [`io::ErrorKind::WouldBlock`].
 pub trait Carrier: Read + Write + Send {
-    /// Waits until the stream is readable, at most `at_most_ms` or until a signal. Returns whether it is readable.
-    fn readable(&mut self, at_most_ms: i32) -> io::Result<bool>;
+    /// Waits until the stream is readable, at most `at_most` or until a signal. Returns whether it is readable.
+    fn readable(&mut self, at_most: Duration) -> io::Result<bool>;
 
     /// Waits until the stream is writable, like [`Carrier::readable`].
-    fn writable(&mut self, at_most_ms: i32) -> io::Result<bool>;
+    fn writable(&mut self, at_most: Duration) -> io::Result<bool>;
 }
 
 /// Messages over a carrier. Dropping the frames closes the carrier.
@@ -105,21 +105,17 @@ impl<C: Carrier> Frames<C> {
                 return Ok(message);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            match wait(left, |at_most| self.carrier.readable(at_most))? {
-                WaitOutcome::Ready => self.read_some()?,
-                WaitOutcome::GivenUp => return Err(ControlError::GivenUp),
-                WaitOutcome::TimedOut => return Err(ControlError::TimedOut(within)),
+            if !wait(left, |at_most| self.carrier.readable(at_most))? {
+                return Err(ControlError::TimedOut(within));
             }
+            self.read_some()?;
         }
     }
 
     fn wait_for_room(&mut self, deadline: Instant) -> Result<(), ControlError> {
         let left = deadline.saturating_duration_since(Instant::now());
-        match wait(left, |at_most| self.carrier.writable(at_most))? {
-            WaitOutcome::Ready => Ok(()),
-            WaitOutcome::GivenUp => Err(ControlError::GivenUp),
-            WaitOutcome::TimedOut => Err(ControlError::TimedOut(SEND_TIMEOUT)),
-        }
+        let has_room = wait(left, |at_most| self.carrier.writable(at_most))?;
+        if has_room { Ok(()) } else { Err(ControlError::TimedOut(SEND_TIMEOUT)) }
     }
 
     /// The length of the current frame; `None` until its length field has been received.
@@ -167,7 +163,7 @@ impl<C: Carrier> Control for Frames<C> {
     }
 
     fn is_ready(&mut self) -> bool {
-        !self.pending.is_empty() || self.carrier.readable(0).unwrap_or(true)
+        !self.pending.is_empty() || self.carrier.readable(Duration::ZERO).unwrap_or(true)
     }
 }
 
@@ -208,11 +204,11 @@ mod tests {
     }
 
     impl Carrier for Pieces {
-        fn readable(&mut self, _: i32) -> io::Result<bool> {
+        fn readable(&mut self, _: Duration) -> io::Result<bool> {
             Ok(true)
         }
 
-        fn writable(&mut self, _: i32) -> io::Result<bool> {
+        fn writable(&mut self, _: Duration) -> io::Result<bool> {
             Ok(true)
         }
     }

@@ -61,24 +61,10 @@ pub enum Message {
 }
 
 impl Message {
-    /// The name of the message in error texts.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Version(_) => "version",
-            Self::Order(_) => "order",
-            Self::Listening(_) => "listening",
-            Self::Ready => "ready",
-            Self::Ping => "ping",
-            Self::Begin => "begin",
-            Self::Measure => "measure",
-            Self::Measuring => "measuring",
-            Self::Progress(_) => "progress",
-            Self::Sent(_) => "sent",
-            Self::Complete => "complete",
-            Self::Stop => "stop",
-            Self::Report(_) => "report",
-            Self::Failed(_) => "failed",
-        }
+    /// The name of the message in error texts: its tag, which is the first text in its JSON.
+    pub fn name(&self) -> String {
+        let json = serde_json::to_string(self).expect("a message has only string keys");
+        json.split('"').nth(1).unwrap_or_default().to_owned()
     }
 }
 
@@ -148,7 +134,7 @@ pub enum ControlError {
     OtherVersion { theirs: u32 },
     /// A message that is not allowed at this point.
     #[error("unexpected control message `{0}`")]
-    Unexpected(&'static str),
+    Unexpected(String),
     #[error("{0}")]
     System(#[from] io::Error),
 }

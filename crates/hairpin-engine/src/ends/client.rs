@@ -40,7 +40,7 @@ use hairpin_loops::{self, ClientResult, run_client};
 
 /// Interval of the keep-alives before a load begins, in ns.
 const KEEP_ALIVE_INTERVAL_NS: u64 = 1_000_000_000;
-/// Longest sleep before a load. After each sleep the client checks whether the user ended the run.
+/// Longest sleep before a load or a round. After each sleep the client checks whether the user ended the run.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
 /// Interval between checks for late answers.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -133,7 +133,7 @@ impl Client<'_> {
         observers.mark(Mark::Load(&wires));
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let EndCounts { streamed, system_calls, warm_up_messages, interrupted } =
-            load.run(&mut wires, &mut ServerOfRound(server), &mut observers)?;
+            load.run(&mut wires, server, &mut observers)?;
         // A server that receives ends when it has all data. A server that sends keeps its wires open until then.
         if order.case.primary().direction == Direction::Down {
             server.send(&Message::Complete)?;
@@ -142,7 +142,7 @@ impl Client<'_> {
         observers.end();
         let after = facts_of_each(&wires);
         drop(wires);
-        let Observations { report, noise, .. } = observers.report(EndReport::default());
+        let Observations { report, noise, .. } = observers.report(Observations::default());
         let link = self.link.take().map(Link::finish).transpose()?;
         let report = EndReport {
             options: effective(card, &opening::asked(&order.case, End::Client), &options, &after),
@@ -172,7 +172,7 @@ impl Client<'_> {
             None => Ipv4Addr::LOCALHOST.to_string(),
         };
         let pinned = self.host.enter_and_pin(&order.case.ends, End::Client)?;
-        let server_namespace = self.link.as_ref().map(Link::server_namespace);
+        let server_namespace = self.link.as_ref().map(|link| link.namespaces().far.as_path());
         observers.mark(Mark::Opening { pinned, address: Some(&address), server_namespace });
         let setup = Setup { binding: self.binding, ..setup(order, End::Client, cookie, self.host.across) };
         let connect_ns = clock.now_ns();
@@ -273,7 +273,7 @@ impl Client<'_> {
             server.report()
         });
         let report = report.transpose()?;
-        let seen = observers.report(EndReport::default());
+        let seen = observers.report(Observations::default());
         let link = link.map(Link::finish).transpose()?;
         if let Some(mut wire) = open {
             client_result.take_late_replies(&host.clock, &mut *wire)?;
@@ -355,7 +355,7 @@ fn open_wire(transport: &dyn Transport, address: &str, setup: &Setup) -> Result<
 }
 
 /// Sleeps until `until_ns`, or until the user ends the run.
-fn wait_until(clock: &RealClock, until_ns: u64, stop: &AtomicBool) {
+pub(crate) fn wait_until(clock: &RealClock, until_ns: u64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let left_ns = until_ns.saturating_sub(clock.now_ns());
         if left_ns == 0 {
@@ -365,16 +365,13 @@ fn wait_until(clock: &RealClock, until_ns: u64, stop: &AtomicBool) {
     }
 }
 
-/// The server of a one-way load, as a [`Peer`].
-struct ServerOfRound<'s>(&'s mut Server);
-
-impl Peer for ServerOfRound<'_> {
+impl Peer for Server {
     fn send(&mut self, message: &Message) -> Result<(), Failure> {
-        self.0.send(message)
+        self.send(message)
     }
 
     fn try_receive(&mut self) -> Result<Option<Message>, Failure> {
-        if self.0.is_ready() { self.0.receive().map(Some) } else { Ok(None) }
+        if self.is_ready() { self.receive().map(Some) } else { Ok(None) }
     }
 
     fn name(&self) -> &'static str {

@@ -50,7 +50,7 @@ impl Host {
     /// Enters the network namespace and pins the calling thread to the CPU of this end. Returns that CPU.
     pub(crate) fn enter_and_pin(&self, ends: &EndSettings, end: End) -> Result<Option<usize>, Failure> {
         self.cpus.pair(ends.placement).map_err(|why| Failure::new(FailureKind::Unsupported, why.reason, why.hint))?;
-        let pinned = self.cpus.cpu_for_end(ends, end == End::Client);
+        let pinned = self.cpus.cpus_of(ends).map(|[client, server]| if end == End::Client { client } else { server });
         place(pinned, &self.cpus.allowed).map_err(|error| opening::unplaced(pinned, &error))?;
         self.namespace.as_deref().map(namespace::enter).transpose()?;
         Ok(pinned)

@@ -12,7 +12,7 @@ use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Card, EndReport, Extent, Fact, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting,
+    Card, EndReport, Fact, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
@@ -28,9 +28,7 @@ use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::states::MAX_READINGS as MAX_STATES;
 use hairpin_loops::driver::time_line::MAX_INTERVALS;
 use hairpin_loops::driver::times::MAX_ROWS;
-use hairpin_loops::driver::{
-    Amount, Counts, Marks, Offering, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer,
-};
+use hairpin_loops::driver::{Counts, Marks, Offering, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer};
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
 /// Messages that are missing after a silence of this many ns count as lost. The delays of a link extend this time.
@@ -233,7 +231,7 @@ impl OneWay<'_> {
         stop: &AtomicBool,
     ) -> Result<Outcome, Failure> {
         let (order, boundaries) = (self.order, self.card.boundaries);
-        let (warm_up, amount) = (amount(order.warm_up), amount(order.extent));
+        let (warm_up, amount) = (order.warm_up, order.extent);
         if let Load::Offered { offered_per_s, arrivals, pacing, .. } = order.case.primary().load
             && pacing != Pacing::Kernel
         {
@@ -340,13 +338,6 @@ impl OneWay<'_> {
                 Err(failed(error.into(), error.to_string(), "the other end ended early; see the cause it reported"))
             }
         }
-    }
-}
-
-fn amount(extent: Extent) -> Amount {
-    match extent {
-        Extent::Count(count) => Amount::Count(count),
-        Extent::DurationNs(duration_ns) => Amount::DurationNs(duration_ns),
     }
 }
 

@@ -17,7 +17,7 @@ use super::opening::{
 };
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
-use crate::observer::{Context, Mark};
+use crate::observer::{Context, Mark, Observations};
 use crate::observers::Observers;
 use crate::socket_passing::{PassedListener, Sockets};
 use crate::tracing::Observed;
@@ -124,7 +124,8 @@ fn answer(
         notice: Notice::Nothing,
         next_report_ns: reports_progress.then(|| host.clock.now_ns()),
         came_bytes: 0,
-        silence: Silence { longest_ns: longest_silence_ns(round), since_ns: None },
+        longest_silence_ns: longest_silence_ns(round),
+        silent_since_ns: None,
     };
     let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
     let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
@@ -145,7 +146,8 @@ fn answer(
     }
     observers.end();
     let trace = observed.finish()?.map(Box::new);
-    let report = observers.report(EndReport { turnaround, trace, streamed, ..EndReport::default() }).report;
+    let report = EndReport { turnaround, trace, streamed, ..EndReport::default() };
+    let report = observers.report(Observations { report, ..Observations::default() }).report;
     let facts = [facts(case, &card, wire.effective()), answered].concat();
     Ok(EndReport {
         options: effective(&card, &opening::asked(case, End::Server), &before, std::slice::from_ref(&facts)),
@@ -284,7 +286,7 @@ fn one_way(
     }
     observers.end();
     let after = facts_of_each(&wires);
-    let report = observers.report(EndReport::default()).report;
+    let report = observers.report(Observations::default()).report;
     Ok(EndReport {
         options: effective(card, &opening::asked(&round.case, End::Server), &before, &after),
         facts: [counters(one_way::facts_of_all(round, card, &after)), report.facts].concat(),
@@ -410,16 +412,11 @@ struct Marks<'c> {
     /// When to report progress next, in ns of the clock; `None` if progress is not requested.
     next_report_ns: Option<u64>,
     came_bytes: u64,
-    silence: Silence,
-}
-
-/// The current silence of the client.
-struct Silence {
-    /// Longest allowed silence, in ns.
-    longest_ns: u64,
-    /// Start of the silence, in ns of the clock. `None` until a check notices the silence, and before the first
-    /// message, when the client may be waiting for other flows.
-    since_ns: Option<u64>,
+    /// Longest allowed silence of the client, in ns.
+    longest_silence_ns: u64,
+    /// Start of the client's silence, in ns of the clock. `None` until a check notices the silence, and before the
+    /// first message, when the client may be waiting for other flows.
+    silent_since_ns: Option<u64>,
 }
 
 impl Marks<'_> {
@@ -448,11 +445,11 @@ impl ServerMarks for Marks<'_> {
                 "was it stopped?",
             ));
         }
-        let Silence { longest_ns, since_ns } = &mut self.silence;
-        if self.came_bytes > 0 && now_ns - *since_ns.get_or_insert(now_ns) >= *longest_ns {
+        let longest_ns = self.longest_silence_ns;
+        if self.came_bytes > 0 && now_ns - *self.silent_since_ns.get_or_insert(now_ns) >= longest_ns {
             return Err(Failure::new(
                 FailureKind::TimedOut,
-                format!("server: the client sent nothing for {} s", *longest_ns / 1_000_000_000),
+                format!("server: the client sent nothing for {} s", longest_ns / 1_000_000_000),
                 "was it stopped, or is the path down?",
             ));
         }
@@ -475,7 +472,7 @@ impl ServerMarks for Marks<'_> {
     fn moved(&mut self, up_bytes: u64, down_bytes: u64) -> Result<(), Failure> {
         if up_bytes > self.came_bytes {
             self.came_bytes = up_bytes;
-            self.silence.since_ns = None;
+            self.silent_since_ns = None;
         }
         let Some(next_report_ns) = &mut self.next_report_ns else { return Ok(()) };
         let now_ns = self.clock.now_ns();

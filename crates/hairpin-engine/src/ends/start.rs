@@ -5,18 +5,17 @@
 //! when the thread that started it ends, and it exits when its control channel closes.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hairpin_model::{EndKind, EndReport, Failure, FailureKind, RoundOrder};
+use hairpin_model::{EndKind, EndReport, Failure, RoundOrder};
 use hairpin_transports::Cookie;
 
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
-use crate::child::{leave, limit};
+use crate::child::{failure, leave, spawn};
 use crate::control::channel::Channel;
 use crate::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message, agree, receive_past};
-use crate::exit_status::exit_status;
 use crate::system::process;
 use hairpin_loops::clock::Clock;
 
@@ -189,15 +188,9 @@ impl Server {
 
     /// Converts a control error to a failure. Adds the exit status of the server's process if it has exited.
     fn with_exit_status(&mut self, error: &ControlError) -> Failure {
-        let failure = error.failure("the server");
-        match (&mut self.runs, error) {
-            (Runs::Process(child), ControlError::Closed) => match exit_status(child) {
-                Some(how) => {
-                    Failure::new(FailureKind::Killed, format!("the server ended early ({how})"), failure.hint)
-                }
-                None => failure,
-            },
-            _ => failure,
+        match &mut self.runs {
+            Runs::Process(child) => failure(error, "the server", child),
+            Runs::Thread(_) | Runs::Elsewhere => error.failure("the server"),
         }
     }
 }
@@ -231,18 +224,7 @@ fn patience(order: &RoundOrder) -> Duration {
 
 fn in_a_process(program: &Path, host: &Host) -> Result<(Channel, Runs), Failure> {
     let host = serde_json::to_string(host).expect("a host has only string keys");
-    let mut command = Command::new(program);
-    command.env_remove(TICKET_VARIABLE);
-    command.args([COMMAND, &std::process::id().to_string(), &host]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| {
-        Failure::new(
-            &error,
-            format!("cannot start the server {}: {error}", program.display()),
-            limit(&error).to_owned(),
-        )
-    })?;
-    let output = child.stdin.take().expect("its standard input is piped");
-    let input = child.stdout.take().expect("its standard output is piped");
+    let (child, output, input) = spawn("the server", program, COMMAND, Some(&host))?;
     Ok((Channel::new(input.into(), output.into(), MAX_REPORT_BYTES), Runs::Process(child)))
 }
 

@@ -4,16 +4,19 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::event::PollFlags;
 
 use crate::control::frames::{Carrier, Frames};
-use crate::system::process;
+use crate::wait::wait_for;
 
 pub type Channel = Frames<Descriptors>;
 
 /// Descriptors for reading and for writing, which may be the same.
 #[derive(Debug)]
 pub struct Descriptors {
-    input: File,
+    pub input: File,
     output: File,
 }
 
@@ -34,12 +37,12 @@ impl Write for Descriptors {
 }
 
 impl Carrier for Descriptors {
-    fn readable(&mut self, at_most_ms: i32) -> io::Result<bool> {
-        process::readable(self.input.as_fd(), at_most_ms)
+    fn readable(&mut self, at_most: Duration) -> io::Result<bool> {
+        wait_for(&self.input, PollFlags::IN, at_most)
     }
 
-    fn writable(&mut self, at_most_ms: i32) -> io::Result<bool> {
-        process::writable(self.output.as_fd(), at_most_ms)
+    fn writable(&mut self, at_most: Duration) -> io::Result<bool> {
+        wait_for(&self.output, PollFlags::OUT, at_most)
     }
 }
 
@@ -77,7 +80,6 @@ impl Channel {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
-    use std::time::Duration;
 
     use hairpin_model::{Failure, FailureKind};
 
@@ -158,6 +160,6 @@ mod tests {
         assert!(matches!(agree(&mut own, Duration::from_millis(30)), Err(ControlError::TimedOut(_))));
         let [mut own, mut peer] = Channel::pair([1000; 2]).unwrap();
         peer.send(&Message::Ready).unwrap();
-        assert!(matches!(agree(&mut own, PATIENT), Err(ControlError::Unexpected("ready"))));
+        assert!(matches!(agree(&mut own, PATIENT), Err(ControlError::Unexpected(name)) if name == "ready"));
     }
 }

@@ -13,8 +13,7 @@ use hairpin_model::{Fact, FactValue, fact_names};
 use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::netstat;
 use crate::observer::{Context, Mark, Observations, Observer};
-use crate::system::interface;
-use crate::system::packet_ring::Interface;
+use crate::system::{device, interface};
 
 /// Observes the drops at one end of a one-way load.
 pub(crate) struct Drops {
@@ -92,7 +91,7 @@ fn interfaces_of(wires: impl Iterator<Item = Vec<Fact>>) -> Option<InterfaceFilt
     let addresses: BTreeSet<IpAddr> = wires.map(|facts| own_address(&facts)).collect::<Option<_>>()?;
     let interface = |address: IpAddr| {
         let name = interface::name_of(address)?;
-        Some((u32::try_from(Interface::named(&name).ok()?.index).ok()?, name))
+        Some((device::index(&name).ok()?, name))
     };
     addresses.into_iter().map(interface).collect::<Option<_>>().map(InterfaceFilter::These)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use hairpin_model::{Environment, Interface};
 
 use crate::engine::Engine;
 use crate::netlink::{LOOPBACK_INDEX, Netlink};
-use crate::system::{device, interface, process};
+use crate::system::{device, interface};
 use crate::{cgroup, cpu_quota};
 
 /// Kernel settings under `/proc/sys` that affect transports.
@@ -76,9 +76,7 @@ pub fn interface(address: IpAddr) -> Option<Interface> {
 
 /// The index of the network interface `name`; `None` if no such interface exists.
 pub fn interface_index(name: &str) -> Option<NonZeroU32> {
-    // The ioctl works on any socket (netdevice(7)).
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    NonZeroU32::new(rustix::net::netdevice::name_to_index(&socket, name).ok()?)
+    NonZeroU32::new(device::index(name).ok()?)
 }
 
 pub fn host_name() -> Option<String> {
@@ -87,7 +85,7 @@ pub fn host_name() -> Option<String> {
 }
 
 pub fn is_root() -> bool {
-    process::is_root()
+    rustix::process::geteuid().is_root()
 }
 
 /// Load averages over 1, 5 and 15 minutes.

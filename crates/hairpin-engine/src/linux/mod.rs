@@ -19,3 +19,4 @@ pub(crate) mod sysctl;
 pub(crate) mod system;
 pub(crate) mod topology;
 pub(crate) mod usage;
+pub mod wait;

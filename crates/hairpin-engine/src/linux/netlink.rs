@@ -31,13 +31,17 @@ const TCA_STATS2: u16 = 7;
 const TCA_STATS_QUEUE: u16 = 3;
 const TC_H_ROOT: u32 = u32::MAX;
 
-pub(super) type Mac = [u8; 6];
+/// An interface: its name, its index in its namespace and its hardware address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interface {
+    pub(super) name: &'static str,
+    pub(super) index: u32,
+    pub(super) mac: [u8; 6],
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VethEnd<'a> {
-    pub(super) name: &'a str,
-    pub(super) index: u32,
-    pub(super) mac: Mac,
+    pub(super) interface: Interface,
     pub(super) mtu_bytes: u32,
     /// The namespace in which to create the interface; `None` for the socket's own.
     pub(super) namespace: Option<BorrowedFd<'a>>,
@@ -59,13 +63,13 @@ impl Netlink {
 
     /// Creates a pair of interfaces. Both are down.
     pub(super) fn add_pair(&mut self, near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
-        let mut request = Request::link(libc::RTM_NEWLINK, near.index, 0);
+        let mut request = Request::link(libc::RTM_NEWLINK, near.interface.index, 0);
         request.veth_end(near);
         request.nested(libc::IFLA_LINKINFO, |info| {
             info.attribute(libc::IFLA_INFO_KIND, b"veth");
             info.nested(libc::IFLA_INFO_DATA, |data| {
                 data.nested(VETH_INFO_PEER, |peer| {
-                    peer.ifinfomsg(far.index, 0);
+                    peer.ifinfomsg(far.interface.index, 0);
                     peer.veth_end(far);
                 });
             });
@@ -233,8 +237,8 @@ impl Request {
     }
 
     fn veth_end(&mut self, end: VethEnd<'_>) {
-        self.text(libc::IFLA_IFNAME, end.name);
-        self.attribute(libc::IFLA_ADDRESS, &end.mac);
+        self.text(libc::IFLA_IFNAME, end.interface.name);
+        self.attribute(libc::IFLA_ADDRESS, &end.interface.mac);
         self.attribute(libc::IFLA_MTU, &end.mtu_bytes.to_ne_bytes());
         if let Some(namespace) = end.namespace {
             self.attribute(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());

@@ -2,21 +2,22 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use hairpin_transports::received::IpHeader;
 use hairpin_transports::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
+use rustix::event::PollFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
 };
 
-use crate::system::process;
+use crate::wait::wait_for;
 
-/// Interval between checks for a socket, in ms.
-const POLL_INTERVAL_MS: i32 = 50;
+/// Interval between checks for a socket.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The descriptor over which a process receives sockets.
 pub type Sockets = OwnedFd;
@@ -114,7 +115,7 @@ impl Listener for PassedListener {
             if is_abandoned() {
                 return Err(TransportError::Abandoned);
             }
-            if process::readable(self.from.as_fd(), POLL_INTERVAL_MS).map_err(|error| self.failed(error))? {
+            if wait_for(&self.from, PollFlags::IN, POLL_INTERVAL).map_err(|error| self.failed(error))? {
                 let handed = receive(&self.from).map_err(|error| self.failed(error))?;
                 let handed = handed.ok_or(TransportError::Abandoned)?;
                 // The hello has already been received, so this call does not wait.
@@ -130,6 +131,7 @@ impl Listener for PassedListener {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::os::fd::AsFd;
 
     use super::*;
 

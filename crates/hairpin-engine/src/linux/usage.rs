@@ -50,7 +50,7 @@ impl Observer for Usage {
         let cpu_ns = latest_cpu_ns.map_or(after.cpu_ns, |latest_cpu_ns| latest_cpu_ns.min(after.cpu_ns));
         report.cpu_ns = cpu_ns.saturating_sub(before.cpu_ns);
         report.pinned_cpu = pinned_cpu;
-        report.seen_cpus = [before.cpu, after.cpu].into_iter().flatten().collect();
+        report.seen_cpus = [before.cpu, after.cpu].into_iter().collect();
         report.seen_cpus.dedup();
         report.voluntary_switches = after.voluntary.saturating_sub(before.voluntary);
         report.involuntary_switches = after.involuntary.saturating_sub(before.involuntary);
@@ -68,7 +68,7 @@ struct Reading {
     involuntary: u64,
     migrations: Option<u64>,
     waited_for_cpu_ns: Option<u64>,
-    cpu: Option<usize>,
+    cpu: usize,
 }
 
 impl Reading {
@@ -77,7 +77,7 @@ impl Reading {
         let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
         let (voluntary, involuntary) = cpu::thread_switches();
         let waited_for_cpu_ns = read("/proc/thread-self/schedstat").map(|usage| usage.waited_for_cpu_ns);
-        let cpu = cpu::current();
+        let cpu = rustix::thread::sched_getcpu();
         Self { cpu_ns: time::thread_cpu_ns(), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hairpin_model::flow::Direction;
-use hairpin_model::{Case, EndKind, Extent, FactValue, Flow, Outcome, RoundOrder};
+use hairpin_model::{Case, EndKind, EndReport, Extent, FactValue, Flow, Outcome, RoundOrder};
 
 use super::*;
 use crate::Engine;

@@ -30,8 +30,11 @@ impl OwnClock {
     }
 
     pub fn place(self, trace: EndTrace) -> EndTrace {
-        let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
-        on_one_clock(trace, self.origin_ns, &map)
+        on_one_clock(trace, self.origin_ns, &self.map())
+    }
+
+    fn map(&self) -> RealtimeMap {
+        RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns)
     }
 }
 
@@ -40,18 +43,13 @@ const LOOPBACK: &str = "lo";
 
 /// Observes a round from before its connection opens until after the connection is closed.
 pub struct TraceObserver {
-    clock: RealClock,
-    before: Bracket,
-    origin_ns: u64,
+    own: OwnClock,
     capture: Result<Capturing, WhyNot>,
 }
 
-enum Capturing {
-    /// On the loopback, where a packet leaves and arrives at the same time.
-    OneInterface(Live),
-    /// At the client and the server of a link: a packet leaves at one end and arrives at the other end.
-    BothEnds(Live, Live),
-}
+/// The capture at the client and, with a link, at the server: a packet leaves at one end and arrives at the other end.
+/// On the loopback, a packet leaves and arrives at the same time.
+type Capturing = (Live, Option<Live>);
 
 impl TraceObserver {
     /// Begins the observation, just before the case connects to `address` with `binding`. The times of the trace count
@@ -67,15 +65,14 @@ impl TraceObserver {
         let interface =
             if case.path.across.is_some() { interface_to(address, &binding) } else { Ok(LOOPBACK.to_owned()) };
         let capture = interface.and_then(|interface| begin_capture(card, address, &interface, server));
-        let before = Bracket::read(&clock);
-        Self { clock, before, origin_ns: clock.now_ns(), capture }
+        Self { own: OwnClock::begin(clock), capture }
     }
 
     /// Ends the observation, after both ends have closed the connection and before the link ends.
     pub fn end(self) -> TraceObservations {
-        let captured = self.capture.and_then(Capturing::finish);
-        let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
-        TraceObservations { origin_ns: self.origin_ns, captured, map }
+        let captured =
+            self.capture.and_then(|(client, server)| Ok((client.finish()?, server.map(Live::finish).transpose()?)));
+        TraceObservations { origin_ns: self.own.origin_ns, captured, map: self.own.map() }
     }
 }
 
@@ -148,25 +145,16 @@ impl TraceInput<'_> {
     }
 }
 
-impl Capturing {
-    fn finish(self) -> Result<(Captured, Option<Captured>), WhyNot> {
-        match self {
-            Self::OneInterface(live) => Ok((live.finish()?, None)),
-            Self::BothEnds(client, server) => Ok((client.finish()?, Some(server.finish()?))),
-        }
-    }
-}
-
 /// The capture's filter passes only TCP, so the transport must be a TCP stream.
 fn begin_capture(card: &Card, address: &str, interface: &str, server: Option<&Path>) -> Result<Capturing, WhyNot> {
     let Some(port) = port(address).filter(|_| card.reach == Reach::Network && !card.boundaries) else {
         return Err(WhyNot::new(format!("{} sends no TCP segments to capture", card.name), "use tcp, tcp6 or mptcp"));
     };
-    let Some(server) = server else { return capture::begin(interface, port).map(Capturing::OneInterface) };
+    let Some(server) = server else { return Ok((capture::begin(interface, port)?, None)) };
     let client = capture::begin(END_INTERFACE, port)?;
     // A packet socket belongs to the namespace in which it was opened, even if it is read in another namespace.
     let _visit = namespace::visit(server).map_err(|Failure { cause, hint, .. }| WhyNot::new(cause, hint))?;
-    Ok(Capturing::BothEnds(client, capture::begin(END_INTERFACE, port)?))
+    Ok((client, Some(capture::begin(END_INTERFACE, port)?)))
 }
 
 /// The interface through which this host sends packets to `address`.

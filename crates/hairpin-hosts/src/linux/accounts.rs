@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::state::{RETENTION_S, State, make_private, read, write};
+use super::state::{RETENTION_S, State, found, make_private, read, write};
 use crate::serve::Account;
 
 /// Folder with an account file and a lock file for each server. A running server holds its lock.
@@ -138,12 +138,9 @@ impl OwnAccount {
 }
 
 fn read_account(path: &Path) -> io::Result<Account> {
-    match read(path) {
-        // An invalid account file must not stop the server.
-        Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Account::default()),
-        Err(error) => Err(error),
-    }
+    let text = found(read(path))?;
+    // An invalid account file must not stop the server.
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -4,4 +4,3 @@ pub mod accounts;
 pub mod serve;
 pub mod ssh;
 pub mod state;
-pub(crate) mod wait;

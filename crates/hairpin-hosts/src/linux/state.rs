@@ -69,15 +69,12 @@ impl State {
     /// The key cannot be read, generated or written.
     pub fn identity(&self) -> io::Result<Identity> {
         let path = self.0.join(KEY_FILE);
-        match read(&path) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| invalid_file(&path, &error)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = Identity::make().map_err(io::Error::other)?;
-                write(&path, &serde_json::to_string(&made).expect("it has only string keys"))?;
-                Ok(made)
-            }
-            Err(error) => Err(error),
+        if let Some(text) = found(read(&path))? {
+            return serde_json::from_str(&text).map_err(|error| invalid_file(&path, &error));
         }
+        let made = Identity::make().map_err(io::Error::other)?;
+        write(&path, &serde_json::to_string(&made).expect("it has only string keys"))?;
+        Ok(made)
     }
 
     /// Creates a ticket.
@@ -126,11 +123,8 @@ impl State {
         if !is_id(id) {
             return Ok(None);
         }
-        match read(&self.ticket_path(id)) {
-            Ok(text) => Ok(parse_ticket(&text).filter(|ticket| ticket.id == id)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let text = found(read(&self.ticket_path(id)))?;
+        Ok(text.and_then(|text| parse_ticket(&text)).filter(|ticket| ticket.id == id))
     }
 
     /// Revokes the ticket of that name. Returns whether the ticket existed.
@@ -141,11 +135,7 @@ impl State {
         if !is_id(id) {
             return Ok(false);
         }
-        match fs::remove_file(self.ticket_path(id)) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(found(fs::remove_file(self.ticket_path(id)))?.is_some())
     }
 
     fn ticket_path(&self, id: &str) -> PathBuf {
@@ -163,6 +153,14 @@ fn parse_ticket(text: &str) -> Option<AcceptedTicket> {
     let StoredTicket { secret, expires_unix_s, limits } = serde_json::from_str(text).ok()?;
     let secret = Secret(<[u8; 16]>::try_from(secret.0.as_slice()).ok()?);
     Some(AcceptedTicket { id: ticket_id(&secret), secret, expires_unix_s, limits })
+}
+
+/// The result of an operation on a file; `None` if the file does not exist.
+pub(super) fn found<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 /// Creates a folder that only its user can read, if missing. Fails if the folder belongs to another user.

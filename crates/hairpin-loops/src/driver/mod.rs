@@ -32,15 +32,6 @@ pub use sending::Sending;
 use time_line::TimeLine;
 use times::TimesOfMessages;
 
-/// The amount to send on each wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// Number of messages.
-    Count(u64),
-    /// As many messages as possible in this time, in ns. A message that was partly sent in this time is completed.
-    DurationNs(u64),
-}
-
 /// The counts of one end, for one wire or for all wires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicBool;
 
 use hairpin_model::flow::Pacing;
-use hairpin_model::{Arrivals, Waiting};
+use hairpin_model::{Arrivals, Extent, Waiting};
 use hairpin_transports::{Interest, Ready, Wire, WireError};
 
 use super::end::{End, room_for};
@@ -16,7 +16,7 @@ use super::phase::Phase;
 use super::schedule::{Due, Schedule};
 use super::states::SenderStates;
 use super::times::TimesOfMessages;
-use super::{Amount, Counts, DriverError, LOOK_NS, Marks, Outcome, StreamEnd};
+use super::{Counts, DriverError, LOOK_NS, Marks, Outcome, StreamEnd};
 use crate::clock::Clock;
 
 /// The parameters of an end that sends at a rate.
@@ -33,9 +33,9 @@ pub struct Offering<'a, C> {
     pub pacing: Pacing,
     /// The seed of random arrivals.
     pub seed: u64,
-    pub warm_up: Amount,
-    /// The amount of measured messages.
-    pub amount: Amount,
+    pub warm_up: Extent,
+    /// The measured messages on each wire. A message that was partly sent when a duration ends is completed.
+    pub amount: Extent,
     /// Maximum number of messages whose times are kept individually.
     pub keep_times: usize,
     /// Whether to record the state of the first wire over time.
@@ -143,10 +143,10 @@ impl<C: Clock> Run<'_, C> {
     }
 
     /// Whether the phase that began at `began_ns` is over before a message at `at_ns`.
-    fn is_over(&self, at_ns: u64, began_ns: u64, amount: Amount) -> bool {
+    fn is_over(&self, at_ns: u64, began_ns: u64, amount: Extent) -> bool {
         match amount {
-            Amount::Count(count) => self.in_phase >= count.saturating_mul(self.sequences.len() as u64),
-            Amount::DurationNs(duration_ns) => at_ns.saturating_sub(began_ns) >= duration_ns,
+            Extent::Count(count) => self.in_phase >= count.saturating_mul(self.sequences.len() as u64),
+            Extent::DurationNs(duration_ns) => at_ns.saturating_sub(began_ns) >= duration_ns,
         }
     }
 

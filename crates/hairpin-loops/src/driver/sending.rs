@@ -3,15 +3,15 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::Waiting;
 use hairpin_model::flow::Source;
+use hairpin_model::{Extent, Waiting};
 use hairpin_transports::{Interest, Repeated, Wire, WireError};
 
 use super::end::{End, room_for};
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
 use super::states::SenderStates;
-use super::{Amount, Counts, DriverError, Marks, Outcome, StreamEnd};
+use super::{Counts, DriverError, Marks, Outcome, StreamEnd};
 use crate::clock::Clock;
 
 pub struct Sending<'a, C> {
@@ -28,9 +28,9 @@ pub struct Sending<'a, C> {
     pub source: Source,
     /// The kernel may read a stream's bytes after the send call, so they never change and carry no timestamps.
     pub unchanging: bool,
-    pub warm_up: Amount,
-    /// The amount of measured messages.
-    pub amount: Amount,
+    pub warm_up: Extent,
+    /// The measured messages on each wire. A message that was partly sent when a duration ends is completed.
+    pub amount: Extent,
     /// Whether to record the state of the first wire over time.
     pub keep_states: bool,
     /// Total time limit, in ns.
@@ -140,8 +140,8 @@ impl<C: Clock> Run<'_, C> {
     fn phase_ends_ns(&self) -> u64 {
         let phase = self.measured_ns.map_or((self.began_ns, self.order.warm_up), |at_ns| (at_ns, self.order.amount));
         match phase {
-            (began_ns, Amount::DurationNs(duration_ns)) => began_ns.saturating_add(duration_ns),
-            (_, Amount::Count(_)) => u64::MAX,
+            (began_ns, Extent::DurationNs(duration_ns)) => began_ns.saturating_add(duration_ns),
+            (_, Extent::Count(_)) => u64::MAX,
         }
     }
 
@@ -200,7 +200,7 @@ impl<C: Clock> Run<'_, C> {
             return 0;
         }
         let left = match (lane.phase, self.order.warm_up, self.order.amount) {
-            (Phase::WarmUp, Amount::Count(count), _) | (Phase::Measured, _, Amount::Count(count)) => {
+            (Phase::WarmUp, Extent::Count(count), _) | (Phase::Measured, _, Extent::Count(count)) => {
                 count - lane.messages
             }
             _ => u64::MAX,
@@ -312,8 +312,8 @@ impl<C: Clock> Run<'_, C> {
             Phase::Measured => (self.order.amount, self.measured_ns.unwrap_or(self.end.now_ns)),
         };
         match amount {
-            Amount::Count(count) => lane.messages >= count,
-            Amount::DurationNs(duration_ns) => self.end.now_ns.saturating_sub(began_ns) >= duration_ns,
+            Extent::Count(count) => lane.messages >= count,
+            Extent::DurationNs(duration_ns) => self.end.now_ns.saturating_sub(began_ns) >= duration_ns,
         }
     }
 
@@ -323,7 +323,7 @@ impl<C: Clock> Run<'_, C> {
     fn offer(&mut self, wire: usize) -> (usize, usize) {
         let lane = self.lanes[wire];
         let left = match (lane.phase, self.order.warm_up, self.order.amount) {
-            (Phase::WarmUp, Amount::Count(count), _) | (Phase::Measured, _, Amount::Count(count)) => {
+            (Phase::WarmUp, Extent::Count(count), _) | (Phase::Measured, _, Extent::Count(count)) => {
                 count - lane.messages
             }
             // When the time is over, only a partly sent message is completed.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hairpin_model::flow::{Pacing, Source};
-use hairpin_model::{Arrivals, Fact, Times, Waiting};
+use hairpin_model::{Arrivals, Extent, Fact, Times, Waiting};
 use hairpin_transports::{Wire, WireError};
 use proptest::prelude::*;
 
@@ -91,8 +91,8 @@ fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Off
         arrivals: Arrivals::Fixed,
         pacing: Pacing::Spin,
         seed: 1,
-        warm_up: Amount::Count(2),
-        amount: Amount::Count(5),
+        warm_up: Extent::Count(2),
+        amount: Extent::Count(5),
         keep_times: 100,
         within_ns: FOREVER,
         stop: &GOES_ON,
@@ -100,7 +100,7 @@ fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Off
 }
 
 /// The result of [`an_open_loop`] with 32-byte messages.
-fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool) -> (Outcome, Vec<u8>) {
+fn offered(arrivals: Arrivals, amount: Extent, wire: Scripted, boundaries: bool) -> (Outcome, Vec<u8>) {
     let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
     let offering = Offering { arrivals, amount, ..an_open_loop(&clock, 32, boundaries) };
     let outcome = offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
@@ -111,7 +111,7 @@ fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool)
 #[test]
 fn messages_are_sent_when_they_are_due() {
     let (outcome, bytes) =
-        offered(Arrivals::Fixed, Amount::Count(5), Scripted { then_ns: 300, ..Scripted::default() }, true);
+        offered(Arrivals::Fixed, Extent::Count(5), Scripted { then_ns: 300, ..Scripted::default() }, true);
     let pacing = outcome.pacing.unwrap();
     assert_eq!(
         (pacing.gaps, pacing.nominal_ns, pacing.gap_ns.p50, pacing.share_below_half),
@@ -130,7 +130,7 @@ fn messages_are_sent_when_they_are_due() {
 fn late_messages_are_sent_at_once_and_count_from_when_they_were_due() {
     let sends =
         VecDeque::from([(usize::MAX, 0), (usize::MAX, 0), (usize::MAX, 3300), (usize::MAX, 100), (usize::MAX, 100)]);
-    let (outcome, _) = offered(Arrivals::Fixed, Amount::Count(6), Scripted { sends, ..Scripted::default() }, true);
+    let (outcome, _) = offered(Arrivals::Fixed, Extent::Count(6), Scripted { sends, ..Scripted::default() }, true);
     let rows = outcome.times.reported().rows;
     let late: Vec<u64> = rows.iter().map(|[_, due_ns, sent_ns]| sent_ns - due_ns).collect();
     // Messages are due at 2, 3, 4, 5, 6 and 7 us, and the first call ends at 5.3 us.
@@ -143,7 +143,7 @@ fn late_messages_are_sent_at_once_and_count_from_when_they_were_due() {
 fn a_message_that_finds_no_room_is_sent_in_parts_and_in_order() {
     let sends = VecDeque::from([(32, 0), (32, 0), (10, 100), (0, 100), (20, 100)]);
     let (outcome, bytes) =
-        offered(Arrivals::Fixed, Amount::Count(2), Scripted { sends, ..Scripted::default() }, false);
+        offered(Arrivals::Fixed, Extent::Count(2), Scripted { sends, ..Scripted::default() }, false);
     assert_eq!((outcome.total.measured.full, outcome.total.measured.bytes_sent), (3, 64));
     assert!(matches!(outcome.ended, StreamEnd::Complete));
     let stamps: Vec<u64> =
@@ -155,7 +155,7 @@ fn a_message_that_finds_no_room_is_sent_in_parts_and_in_order() {
 fn a_warm_up_that_cannot_keep_up_ends_with_its_time_and_delays_nothing_after_it() {
     let clock = ManualClock::default();
     let wire = Scripted { clock: clock.clone(), then_ns: 10_000, ..Scripted::default() };
-    let (warm_up, amount) = (Amount::DurationNs(100_000), Amount::DurationNs(50_000));
+    let (warm_up, amount) = (Extent::DurationNs(100_000), Extent::DurationNs(50_000));
     let offering = Offering { warm_up, amount, ..an_open_loop(&clock, 32, true) };
     let outcome = offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     let counts = outcome.total;
@@ -166,7 +166,7 @@ fn a_warm_up_that_cannot_keep_up_ends_with_its_time_and_delays_nothing_after_it(
 #[test]
 fn messages_of_a_burst_are_due_together_and_gaps_count_between_bursts() {
     let wire = Scripted { then_ns: 10, ..Scripted::default() };
-    let (outcome, _) = offered(Arrivals::Burst(4), Amount::Count(8), wire, true);
+    let (outcome, _) = offered(Arrivals::Burst(4), Extent::Count(8), wire, true);
     let rows = outcome.times.reported().rows;
     let sent: Vec<u64> = rows.iter().map(|row| row[2]).collect();
     // Two messages of the first burst are the warm-up, so the measurement begins at 20 ns.
@@ -177,7 +177,7 @@ fn messages_of_a_burst_are_due_together_and_gaps_count_between_bursts() {
 #[test]
 fn an_open_loop_by_time_ends_with_the_time_and_sends_nothing_after_it() {
     let slow = Scripted { then_ns: 4000, ..Scripted::default() };
-    let (outcome, _) = offered(Arrivals::Fixed, Amount::DurationNs(10_000), slow, true);
+    let (outcome, _) = offered(Arrivals::Fixed, Extent::DurationNs(10_000), slow, true);
     // The warm-up ends late, at 8 us. The measurement lasts from 8 to 18 us, and its calls end at 12, 16 and 20 us.
     assert_eq!(outcome.total.measured.messages_sent, 3);
     assert!(matches!(outcome.ended, StreamEnd::Complete));
@@ -186,11 +186,11 @@ fn an_open_loop_by_time_ends_with_the_time_and_sends_nothing_after_it() {
 #[test]
 fn refused_messages_count_as_sent_and_as_refused() {
     let wire = Scripted { refuses: VecDeque::from([false, true, false, true]), ..Scripted::default() };
-    let (outcome, bytes) = offered(Arrivals::Fixed, Amount::Count(3), wire, true);
+    let (outcome, bytes) = offered(Arrivals::Fixed, Extent::Count(3), wire, true);
     let all = outcome.total.all();
     assert_eq!((all.messages_sent, all.refused, bytes.len()), (5, 2, 3 * 32));
     let refused = Scripted { refuses: VecDeque::from([true]), ..Scripted::default() };
-    let (outcome, _) = offered(Arrivals::Fixed, Amount::Count(1), refused, false);
+    let (outcome, _) = offered(Arrivals::Fixed, Extent::Count(1), refused, false);
     let failed = matches!(outcome.ended, StreamEnd::Failed(DriverError::Wire { source: WireError::Refused, .. }));
     assert!(failed, "a stream loses nothing: {:?}", outcome.ended);
 }
@@ -209,8 +209,8 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
         batch,
         source: Source::Buffer,
         unchanging,
-        warm_up: Amount::Count(10),
-        amount: Amount::Count(200),
+        warm_up: Extent::Count(10),
+        amount: Extent::Count(200),
         within_ns: FOREVER,
         stop: &GOES_ON,
     };
@@ -318,7 +318,7 @@ fn streams_without_times_carry_only_their_phase() {
 fn offered_messages_that_are_too_short_for_a_time_are_sent() {
     let wire = Scripted { then_ns: 10, ..Scripted::default() };
     let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
-    let offering = Offering { amount: Amount::Count(3), ..an_open_loop(&clock, 4, false) };
+    let offering = Offering { amount: Extent::Count(3), ..an_open_loop(&clock, 4, false) };
     offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     assert_eq!(*taken.lock().unwrap(), [[0; 8].as_slice(), &[1; 12]].concat());
 }

@@ -46,11 +46,12 @@ pub(crate) fn switch(on: BorrowedFd<'_>, family: Family, name: OptionName, value
 
 fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io::Result<()> {
     if name == OptionName::Congestion {
-        return sockopt::set_text(on, sockopt::CONGESTION, asked);
+        return sockopt::set_bytes(on, sockopt::CONGESTION, asked.as_bytes());
     }
     let bad = |_| io::Error::from(io::ErrorKind::InvalidInput);
     if name == OptionName::PacingRate {
-        return sockopt::set_long(on, sockopt::MAX_PACING_RATE, asked.parse().map_err(bad)?);
+        let rate: u64 = asked.parse().map_err(bad)?;
+        return sockopt::set_bytes(on, sockopt::MAX_PACING_RATE, &rate.to_ne_bytes());
     }
     let asked = match asked {
         "on" => 1,

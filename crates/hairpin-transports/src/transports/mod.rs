@@ -126,7 +126,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn registered_transports_need_new_names_and_must_not_be_the_reference() {
-        let double = |card| crate::wires::unix::UnixSocket { card, ..unix_stream::UNIX_STREAM };
+        let double = |card| crate::wires::socket_transport::SocketTransport { card, ..unix_stream::UNIX_STREAM };
         let named = |name| double(Card { name, ..unix_stream::UNIX_STREAM.card });
         let (one, other) = (named("one"), named("other"));
         assert_eq!(find_invalid(&[&one, &other]), None);

@@ -7,7 +7,8 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Card, RoughRoundTrip, WhyNot};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::tcp::{TCP, Tcp};
+use super::tcp::TCP;
+use crate::wires::socket_transport::SocketTransport;
 
 /// TCP's options without `quickack`, `zerocopy` and `pacing-rate`. The kernel has no `TCP_QUICKACK` for MPTCP sockets.
 const OPTIONS: &[OptionName] = &[
@@ -24,7 +25,7 @@ const OPTIONS: &[OptionName] = &[
 ];
 
 /// `mptcp`.
-pub(super) const MPTCP: Tcp = Tcp {
+pub(super) const MPTCP: SocketTransport = SocketTransport {
     card: Card {
         name: "mptcp",
         summary: "Multipath TCP over IPv4, through the loopback device",
@@ -35,7 +36,7 @@ pub(super) const MPTCP: Tcp = Tcp {
         options: OPTIONS,
         ..TCP.card
     },
-    protocol: Protocol::MPTCP,
+    protocol: Some(Protocol::MPTCP),
     can_open: || {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
         socket.map(drop).map_err(|error| why_not(&error))

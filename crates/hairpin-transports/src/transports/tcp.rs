@@ -1,30 +1,16 @@
 //! TCP over the loopback device, IPv4 and IPv6 (tcp(7)), with Nagle's algorithm on by default.
 
-use std::net::SocketAddr;
-
 use hairpin_model::card::{self, IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
-use hairpin_model::{Card, Reach, Receipt, RoughRoundTrip, WhyNot};
-use socket2::{Protocol, Socket, Type};
+use hairpin_model::{Card, Reach, RoughRoundTrip};
+use socket2::{Protocol, Type};
 
 use crate::options::Family;
 use crate::system::sockopt;
-use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
-use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
-use crate::wires::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
-use crate::wires::{check, minimal_setup};
-
-/// `tcp`, `tcp6` or `mptcp`.
-pub(super) struct Tcp {
-    pub(super) card: Card,
-    pub(super) family: Family,
-    pub(super) protocol: Protocol,
-    /// Checks whether the kernel supports the protocol.
-    pub(super) can_open: fn() -> Result<(), WhyNot>,
-}
+use crate::wires::socket_transport::SocketTransport;
 
 /// `tcp`.
-pub(super) const TCP: Tcp = Tcp {
+pub(super) const TCP: SocketTransport = SocketTransport {
     card: Card {
         name: "tcp",
         summary: "TCP over IPv4, through the loopback device",
@@ -33,12 +19,17 @@ pub(super) const TCP: Tcp = Tcp {
         ..CARD
     },
     family: Family::V4,
-    protocol: Protocol::TCP,
+    socket_type: Type::STREAM,
+    protocol: Some(Protocol::TCP),
     can_open: || Ok(()),
+    detail: |socket| {
+        let congestion = sockopt::get_text(socket, sockopt::CONGESTION);
+        congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"))
+    },
 };
 
 /// `tcp6`.
-pub(super) const TCP6: Tcp = Tcp {
+pub(super) const TCP6: SocketTransport = SocketTransport {
     card: Card {
         name: "tcp6",
         summary: "TCP over IPv6, through the loopback device",
@@ -74,59 +65,3 @@ const OPTIONS: &[OptionName] = &[
     OptionName::Zerocopy,
     OptionName::PacingRate,
 ];
-
-impl Tcp {
-    fn kind(&self) -> SocketKind {
-        SocketKind {
-            transport: self.card.name,
-            family: self.family,
-            socket_type: Type::STREAM,
-            protocol: Some(self.protocol),
-            options: self.card.options,
-        }
-    }
-}
-
-/// Returns a new socket, bound to the server's address and port.
-fn bound(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
-    let address = SocketAddr::new(server_end(kind.family, setup), setup.port);
-    let socket = kind.open(setup)?;
-    // Rounds can reuse the port although connections of the previous round are in TIME-WAIT.
-    socket
-        .set_reuse_address(true)
-        .and_then(|()| socket.bind(&address.into()))
-        .map_err(|source| cannot_bind(address, source))?;
-    Ok(socket)
-}
-
-impl Transport for Tcp {
-    fn card(&self) -> Card {
-        self.card.clone()
-    }
-
-    /// Checks whether a socket can be bound. The receipt names its congestion control.
-    fn can_run(&self) -> Result<Receipt, WhyNot> {
-        (self.can_open)()?;
-        let socket = bound(&self.kind(), &minimal_setup()).map_err(|error| no_loopback(self.family, &error))?;
-        let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
-        let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
-        let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
-        Ok(Receipt { detail: format!("{}{control}", loopback_detail(version)) })
-    }
-
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
-        check(&self.card, setup)?;
-        listen(bound(&self.kind(), setup)?, &self.kind(), setup)
-    }
-
-    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
-        check(&self.card, setup)?;
-        listen_on(handed, &self.kind(), setup)
-    }
-
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
-        check(&self.card, setup)?;
-        let to = parse(address, server_end(self.family, setup))?;
-        connect(&to.into(), address, &self.kind(), setup)
-    }
-}

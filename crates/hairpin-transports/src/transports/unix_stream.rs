@@ -1,12 +1,18 @@
 //! A Unix domain stream socket (unix(7)).
 
+use hairpin_model::options::OptionName;
 use hairpin_model::{Card, RoughRoundTrip};
 use socket2::Type;
 
-use crate::wires::unix::{OPTIONS, UnixSocket};
+use crate::options::Family;
+use crate::wires::socket_transport::SocketTransport;
+
+/// `SO_RCVBUF` can be set and read, but has no effect: the queue is limited by the sender's buffer and, for datagrams,
+/// by net.unix.max_dgram_qlen (unix(7)).
+const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 
 /// `unix-stream`.
-pub(super) const UNIX_STREAM: UnixSocket = UnixSocket {
+pub(super) const UNIX_STREAM: SocketTransport = SocketTransport {
     card: Card {
         name: "unix-stream",
         summary: "a Unix domain stream socket",
@@ -16,5 +22,9 @@ pub(super) const UNIX_STREAM: UnixSocket = UnixSocket {
         options: OPTIONS,
         ..Card::LOCAL
     },
+    family: Family::Unix,
     socket_type: Type::STREAM,
+    protocol: None,
+    can_open: || Ok(()),
+    detail: |socket| format!(", send buffer {} bytes", socket.send_buffer_size().unwrap_or_default()),
 };

@@ -123,11 +123,11 @@ impl Write for Scripted<'_> {
 }
 
 impl Carrier for Scripted<'_> {
-    fn readable(&mut self, _: i32) -> io::Result<bool> {
+    fn readable(&mut self, _: Duration) -> io::Result<bool> {
         Ok(true)
     }
 
-    fn writable(&mut self, _: i32) -> io::Result<bool> {
+    fn writable(&mut self, _: Duration) -> io::Result<bool> {
         Ok(true)
     }
 }

@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::Frame;
 use super::headers::segment;
-use crate::system::packet_ring::Frame;
 
 /// Size of the Ethernet header, which is ignored.
 const HEADER_BYTES: usize = 14;

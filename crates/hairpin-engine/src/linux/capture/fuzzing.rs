@@ -1,11 +1,11 @@
 //! The fuzz target `packets`: parses packets from arbitrary captured frames, and writes a file with them.
 
+use super::Frame;
 use super::crossing::crossings;
 use super::packets::{crossed, packets};
 use super::pcapng::{FileInfo, file};
 use crate::fuzzing::Input;
 use crate::realtime::{Bracket, RealtimeMap};
-use crate::system::packet_ring::Frame;
 
 const CLIENT: u16 = 5;
 const SERVER: u16 = 4000;

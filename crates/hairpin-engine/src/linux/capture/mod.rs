@@ -17,7 +17,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use hairpin_model::{Capture, Packet, WhyNot};
 
 use crate::realtime::RealtimeMap;
-use crate::system::packet_ring::{self, Frame, Interface, PacketRing, SNAP_BYTES};
+use crate::system::packet_ring::{self, Interface, PacketRing, Received};
+
+/// Size of a slot of the ring.
+const SLOT_BYTES: usize = 512;
+/// Number of slots in the ring, which takes 8 MiB.
+const SLOTS: usize = 16_384;
+/// Maximum bytes captured of a packet, including the link header. The kernel needs 66 bytes of each slot for its own
+/// header, the sender's link address and padding.
+const SNAP_BYTES: u32 = 440;
 
 /// A running capture.
 pub struct Live {
@@ -25,6 +33,23 @@ pub struct Live {
     port: u16,
     socket: OwnedFd,
     ring: PacketRing,
+}
+
+/// A packet of the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Frame {
+    /// When the packet passed the interface: CLOCK_REALTIME, in ns.
+    realtime_ns: u64,
+    length_bytes: u32,
+    /// The captured bytes, from the start of the link header.
+    bytes: Vec<u8>,
+}
+
+impl Frame {
+    fn of(received: Received<'_>) -> Self {
+        let Received { realtime_ns, length_bytes, bytes, .. } = received;
+        Self { realtime_ns, length_bytes, bytes: bytes.to_vec() }
+    }
 }
 
 /// A capture that has ended.
@@ -57,7 +82,7 @@ pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
     if loopback {
         packet_ring::ignore_outgoing(socket.as_fd()).map_err(failed("exclude outgoing packets"))?;
     }
-    let ring = PacketRing::new(socket.as_fd()).map_err(failed("create the packet ring"))?;
+    let ring = PacketRing::new(socket.as_fd(), SLOT_BYTES, SLOTS).map_err(failed("create the packet ring"))?;
     packet_ring::bind(socket.as_fd(), found).map_err(failed("bind the packet socket"))?;
     packet_ring::pending_error(socket.as_fd()).map_err(failed("bind the packet socket"))?;
     Ok(Live { interface: interface.to_owned(), port, socket, ring })
@@ -69,7 +94,7 @@ impl Live {
         let Self { interface, port, socket, ring } = self;
         packet_ring::pending_error(socket.as_fd()).map_err(|error| ended_early(&interface, &error))?;
         // Timestamps taken on different CPUs may not be in ring order.
-        let mut frames = ring.frames();
+        let mut frames: Vec<_> = ring.frames().map(Frame::of).collect();
         frames.sort_by_key(|frame| frame.realtime_ns);
         let (received, dropped) = packet_ring::statistics(socket.as_fd())
             .map_err(|error| why_not("read the counters", &interface, &error))?;

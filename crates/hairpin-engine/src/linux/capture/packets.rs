@@ -4,10 +4,10 @@ use hairpin_model::Packet;
 use hairpin_model::trace::End;
 use hairpin_transports::HELLO_BYTES;
 
+use super::Frame;
 use super::crossing::Crossing;
 use super::headers::{Segment, segment};
 use crate::realtime::RealtimeMap;
-use crate::system::packet_ring::Frame;
 
 /// The packets between the two ports, in the order in which they passed the interface. Omits frames without a
 /// complete TCP header. Omits directions whose SYN was not captured, because their bytes cannot be counted.

@@ -9,9 +9,8 @@ use proptest::prelude::*;
 use super::crossing::crossings;
 use super::headers::{Segment, segment};
 use super::packets::{crossed, packets};
-use super::why_not;
+use super::{Frame, why_not};
 use crate::realtime::{Bracket, RealtimeMap};
-use crate::system::packet_ring::Frame;
 
 /// An Ethernet frame with an IPv4 header.
 pub(crate) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {

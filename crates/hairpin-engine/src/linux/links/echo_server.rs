@@ -8,8 +8,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
-use crate::system::guest::{Interest, wait_for};
+use rustix::event::PollFlags;
+
 use crate::system::process;
+use crate::wait::wait_any;
 
 /// The hidden command that runs the program as an echo server.
 pub const COMMAND: &str = "__echo-server";
@@ -75,14 +77,11 @@ impl Server {
 
     /// Waits for traffic and echoes it. Returns whether `end` is readable.
     fn turn(&mut self, end: impl AsFd) -> io::Result<bool> {
-        let accepts = if self.connections.len() < MAX_CONNECTIONS { Interest::Read } else { Interest::Nothing };
-        let mut files = vec![
-            (end.as_fd(), Interest::Read),
-            (self.datagrams.as_fd(), Interest::Read),
-            (self.listener.as_fd(), accepts),
-        ];
-        files.extend(self.connections.iter().map(|one| (one.stream.as_fd(), one.interest())));
-        let ready = wait_for(&files, None)?;
+        let accepts = if self.connections.len() < MAX_CONNECTIONS { PollFlags::IN } else { PollFlags::empty() };
+        let own =
+            [(end.as_fd(), PollFlags::IN), (self.datagrams.as_fd(), PollFlags::IN), (self.listener.as_fd(), accepts)];
+        let connections = self.connections.iter().map(|one| (one.stream.as_fd(), one.events()));
+        let ready = wait_any(own.into_iter().chain(connections), None)?;
         if ready[1] {
             self.answer_datagrams();
         }
@@ -119,8 +118,8 @@ impl Server {
 }
 
 impl Connection {
-    fn interest(&self) -> Interest {
-        if self.buffer.is_empty() { Interest::Read } else { Interest::Write }
+    fn events(&self) -> PollFlags {
+        if self.buffer.is_empty() { PollFlags::IN } else { PollFlags::OUT }
     }
 
     /// Reads new bytes or writes pending bytes. Returns whether the connection is still open.

@@ -2,17 +2,22 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use hairpin_model::Failure;
+use rustix::event::PollFlags;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::namespace;
-use crate::system::guest::{self as system, Interest};
+use crate::system::guest as system;
+pub use crate::system::guest::is_in_foreground;
 use crate::system::namespace::NamespaceStep;
+use crate::system::process::Process;
+use crate::wait::wait_any;
 
 /// A program at an end of a link. The program runs in the end's network namespace and in its own mount, UTS and IPC
 /// namespaces, with a `/sys` that shows the link's devices. The program is killed when this handle is dropped, and
@@ -20,7 +25,7 @@ use crate::system::namespace::NamespaceStep;
 pub struct Guest {
     child: Child,
     /// Readable once the program has ended.
-    ended: OwnedFd,
+    ended: Process,
     leads_group: bool,
     waited_for: bool,
     foreign_sys: Option<Failure>,
@@ -51,11 +56,6 @@ pub enum NotStarted {
     Link(Failure),
 }
 
-/// Whether the terminal's signals (Ctrl-C) reach this process, and so its whole group.
-pub fn is_in_foreground() -> bool {
-    system::is_in_foreground()
-}
-
 impl Guest {
     /// Starts `command` at the end of a link that has the network namespace `namespace`.
     pub fn start(command: &mut Command, namespace: &Path, group: Group) -> Result<Self, NotStarted> {
@@ -81,7 +81,7 @@ impl Guest {
             None => NotStarted::Program(error),
         })?;
         let foreign_sys = of_sys.first().map(namespace::failure);
-        match system::exit_descriptor(child.id()) {
+        match Process::with_id(child.id()) {
             Ok(ended) => Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false, foreign_sys }),
             Err(error) => {
                 drop(child.kill().and_then(|()| child.wait()));
@@ -106,8 +106,8 @@ impl Guest {
 
     /// Waits until the program ends, one of `others` is readable, `timeout` has passed, or a signal arrives.
     pub fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<GuestEvent> {
-        let files: Vec<_> = [self.ended.as_fd()].iter().chain(others).map(|file| (*file, Interest::Read)).collect();
-        let mut ready = system::wait_for(&files, timeout)?;
+        let files = [self.ended.as_fd()].into_iter().chain(others.iter().copied());
+        let mut ready = wait_any(files.map(|file| (file, PollFlags::IN)), timeout)?;
         if !ready.remove(0) {
             return Ok(GuestEvent::Others(ready));
         }
@@ -117,10 +117,9 @@ impl Guest {
 
     /// Sends a signal to the program. Has no effect after the program's end.
     pub fn signal(&self, signal: i32) {
-        if self.waited_for {
-            return;
-        }
-        drop(system::signal(self.child.id(), self.leads_group, signal));
+        let (Some(signal), false) = (Signal::from_named_raw(signal), self.waited_for) else { return };
+        let id = Pid::from_child(&self.child);
+        let _ = if self.leads_group { kill_process_group(id, signal) } else { kill_process(id, signal) };
     }
 
     /// Asks the program to end (SIGTERM). After `timeout`, kills the program, and the group that it leads.
@@ -128,13 +127,8 @@ impl Guest {
         self.signal(libc::SIGTERM);
         let deadline = Instant::now() + timeout;
         let left = || deadline.saturating_duration_since(Instant::now());
-        while !left().is_zero() && !self.has_ended(left()) {}
-    }
-
-    /// Whether the program ends within `timeout`. Does not reap the program, so its id stays reserved.
-    fn has_ended(&self, timeout: Duration) -> bool {
-        let files = [(self.ended.as_fd(), Interest::Read)];
-        system::wait_for(&files, Some(timeout)).is_ok_and(|ready| ready[0])
+        // This does not reap the program, so its id stays reserved.
+        while !left().is_zero() && !self.ended.ends_within(left()).unwrap_or(false) {}
     }
 
     /// Whether a program in the guest's namespace accepts traffic, on a listening TCP socket or a UDP socket with a

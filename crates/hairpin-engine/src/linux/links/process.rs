@@ -1,14 +1,16 @@
 //! The link's process and its handle.
 //!
-//! The link's process ends when its standard input closes, however its parent ended. It must then end the processes
-//! in its namespaces. So the kernel does not kill it together with its parent, but continues it if it is stopped. The
-//! link's process has its own session, so killing the parent's process group does not kill it. If only the link's
-//! process is killed, the handle ends the processes in the namespaces.
+//! The link's process ends when a message arrives on its standard input or its standard input closes, however its
+//! parent ended. It must then end the processes in its namespaces. So the kernel does not kill it together with its
+//! parent, but continues it if it is stopped. The link's process has its own session, so killing the parent's process
+//! group does not kill it. If only the link's process is killed, the handle ends the processes in the namespaces.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::parent_id;
 use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
@@ -18,7 +20,8 @@ use super::namespace;
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
 use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward};
-use crate::child::{self, TalkingChild};
+use crate::child::{failure, leave, spawn};
+use crate::control::channel::Channel;
 use crate::system::{process, stream};
 use hairpin_loops::clock::Clock;
 
@@ -28,23 +31,74 @@ pub const COMMAND: &str = "__link";
 /// Time-out for a message. It expires only if the process hangs: messages normally take a small part of this time.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The name of the process in error messages.
+const NAME: &str = "the link";
+
+/// Maximum bytes of a message.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Time for the process to exit after the request.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A running link. Dropping the handle ends the link and all processes in its namespaces.
 pub struct RunningLink {
-    child: Option<TalkingChild>,
+    // Dropped in this order: the process ends the other processes in the namespaces, unless it was killed.
+    process: LinkProcess,
+    ends: OpenEnds,
     namespaces: Namespaces,
     ends_use: LinkEnds,
-    /// Held open so that the namespaces keep their identities until all processes in them have ended.
+}
+
+/// The link's process. Dropping it ends the process.
+struct LinkProcess {
+    child: Child,
+    channel: Channel,
+}
+
+impl LinkProcess {
+    fn receive(&mut self) -> Result<LinkWord, Failure> {
+        self.channel.receive_any(MESSAGE_TIMEOUT).map_err(|error| failure(&error, NAME, &mut self.child))
+    }
+
+    /// Asks the process to exit. It may have exited already.
+    fn release(&mut self) {
+        drop(self.channel.send_any(&()));
+    }
+}
+
+impl Drop for LinkProcess {
+    fn drop(&mut self) {
+        self.release();
+        leave(&mut self.child, EXIT_TIMEOUT);
+    }
+}
+
+/// The namespaces of a running link, held open so that they keep their identities until all processes in them have
+/// ended. Dropping them ends these processes.
+struct OpenEnds {
     ends: Ends,
     is_swept: bool,
+}
+
+impl Drop for OpenEnds {
+    fn drop(&mut self) {
+        if !self.is_swept {
+            // Errors can no longer be reported.
+            drop(sweep([&self.ends.near, &self.ends.far], &[]));
+        }
+    }
 }
 
 impl RunningLink {
     /// Starts `program` as the link's process and waits until the link carries packets.
     pub fn start(program: &Path, order: &LinkOrder) -> Result<Self, Failure> {
         let (order, passed_on) = order_with_log_stream(order)?;
-        let mut child = TalkingChild::start("the link", program, COMMAND, &order, Duration::from_secs(2))?;
+        let (child, input, output) = spawn(NAME, program, COMMAND, None)?;
         drop(passed_on);
-        let (namespaces, ends_use) = match child.receive_within(MESSAGE_TIMEOUT)? {
+        let mut process = LinkProcess { child, channel: Channel::new(output.into(), input.into(), MAX_BYTES) };
+        let sent = process.channel.send_any(&order);
+        sent.map_err(|error| failure(&error, NAME, &mut process.child))?;
+        let (namespaces, ends_use) = match process.receive()? {
             LinkWord::Ready(namespaces, ends_use) => (namespaces, ends_use),
             LinkWord::Failed(failure) => return Err(failure),
             word @ LinkWord::Done(_) => return Err(unexpected_message(&word)),
@@ -59,7 +113,7 @@ impl RunningLink {
             })
         };
         let ends = Ends { near: open(&namespaces.near)?, far: open(&namespaces.far)? };
-        Ok(Self { child: Some(child), namespaces, ends_use, ends, is_swept: false })
+        Ok(Self { process, ends: OpenEnds { ends, is_swept: false }, namespaces, ends_use })
     }
 
     pub fn namespaces(&self) -> &Namespaces {
@@ -72,40 +126,26 @@ impl RunningLink {
     }
 
     pub fn id(&self) -> u32 {
-        self.child.as_ref().map_or(0, TalkingChild::id)
+        self.process.child.id()
     }
 
     /// A descriptor that is readable once the link has sent a message. Before [`RunningLink::finish`] this means that
     /// the link failed or ended.
-    ///
-    /// # Panics
-    /// Never: the process exists until the link is finished or dropped.
     pub fn words(&self) -> BorrowedFd<'_> {
-        self.child.as_ref().expect("the child is taken only when the link is finished or dropped").output()
+        self.process.channel.carrier().input.as_fd()
     }
 
     /// Ends the link with all processes in its namespaces, and returns its results. Threads of this process in these
     /// namespaces are not ended.
     pub fn finish(mut self) -> Result<LinkEnd, Failure> {
-        let mut child = self.child.take().expect("the child is taken only here and when the link is dropped");
-        child.release();
-        match child.receive_within(MESSAGE_TIMEOUT)? {
+        self.process.release();
+        match self.process.receive()? {
             LinkWord::Done(end) => {
-                self.is_swept = true;
+                self.ends.is_swept = true;
                 Ok(*end)
             }
             LinkWord::Failed(failure) => Err(failure),
             word @ LinkWord::Ready(..) => Err(unexpected_message(&word)),
-        }
-    }
-}
-
-impl Drop for RunningLink {
-    fn drop(&mut self) {
-        drop(self.child.take());
-        if !self.is_swept {
-            // Errors can no longer be reported.
-            drop(sweep([&self.ends.near, &self.ends.far], &[]));
         }
     }
 }
@@ -136,20 +176,23 @@ fn unexpected_message(word: &LinkWord) -> Failure {
     )
 }
 
-/// Runs the program as a link: reads its order, carries packets until its standard input closes, and reports. `parent`
+/// Runs the program as a link: reads its order, carries packets until its parent asks it to end, and reports. `parent`
 /// is the id of the process that started this one.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
     process::continue_without_parent();
     process::leave_session();
     process::ignore_interrupts();
-    let order: LinkOrder = child::receive_order()?;
-    let last = serve(&order, parent).map_or_else(LinkWord::Failed, |end| LinkWord::Done(Box::new(end)));
-    child::send(&last);
+    let control = Channel::of_this_process(MAX_BYTES);
+    let mut control = control.map_err(|error| format!("cannot use the standard streams: {error}"))?;
+    let order = control.receive_any(MESSAGE_TIMEOUT).map_err(|error| format!("cannot read the order: {error}"))?;
+    let end = serve(&order, parent, &mut control);
+    // The parent process may have exited.
+    drop(control.send_any(&end.map_or_else(LinkWord::Failed, |end| LinkWord::Done(Box::new(end)))));
     Ok(())
 }
 
 /// Creates the link, carries packets, and removes it.
-fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
+fn serve(order: &LinkOrder, parent: u32, control: &mut Channel) -> Result<LinkEnd, Failure> {
     let began_ns = order.clock.now_ns();
     let profile: Profile = order.profile.parse().map_err(|error| {
         Failure::new(
@@ -165,9 +208,12 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     let [to_near, to_far] = RELAY_INTERFACES;
     let relay = forward::open(order, to_near, to_far)?;
     let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
-    report_ready(&ends, ends_use.clone());
+    let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
+    drop(control.send_any(&LinkWord::Ready(Namespaces { near, far }, ends_use.clone())));
     let carried = relay.carry(io::stdin().as_fd());
-    end_processes(&ends, parent)?;
+    // The process that started this one may be in an end too.
+    let spared: &[u32] = if parent_id() == parent { &[parent] } else { &[] };
+    sweep([&ends.near, &ends.far], spared)?;
     let mut end = carried?;
     if let Some(report) = &mut end.record.relay {
         report.setup_ns = setup_ns;
@@ -175,15 +221,4 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     end.record.ends = Some(ends_use);
     end.record.dropped_after = wiring::dropped_after(&ends)?;
     Ok(end)
-}
-
-fn report_ready(ends: &Ends, ends_use: LinkEnds) {
-    let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
-    child::send(&LinkWord::Ready(Namespaces { near, far }, ends_use));
-}
-
-/// Ends the remaining processes at both ends, but not the process that started this one, which may be in an end too.
-fn end_processes(ends: &Ends, parent: u32) -> Result<(), Failure> {
-    let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
-    sweep([&ends.near, &ends.far], spared)
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use hairpin_model::{Failure, FailureKind};
 
@@ -11,8 +12,8 @@ use crate::system::process::Process;
 /// Maximum searches for processes. Several searches may be needed: a killed process may have started another.
 const MAX_PASSES: usize = 50;
 
-/// Time for a killed process to end, in ms.
-const EXIT_TIMEOUT_MS: i32 = 100;
+/// Time for a killed process to end.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Kills the processes in these network namespaces, except those in `spared`, until no process is left.
 ///
@@ -40,7 +41,7 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
             // The id may have been reused since the search, so check the process again.
             let process = Process::with_id(id).ok().filter(|_| is_there(id));
             if let Some(process) = process.filter(|process| process.kill().is_ok()) {
-                drop(process.ends_within(EXIT_TIMEOUT_MS));
+                drop(process.ends_within(EXIT_TIMEOUT));
             }
         }
     }

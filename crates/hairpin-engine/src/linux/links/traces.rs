@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::trace::Trace;
 use hairpin_model::{Failure, FailureKind};
-
-use crate::system::stream;
+use rustix::io::ioctl_fionbio;
 
 /// Maximum bytes of a trace: more than a minute at 10 Gbit/s.
 const MAX_BYTES: u64 = 64 << 20;
@@ -75,7 +73,7 @@ fn text(name: &str) -> Result<String, Failure> {
 /// Reads a file that the user named. A pipe without a writer reads as empty, without waiting.
 fn read_named(name: &str, bytes: &mut Vec<u8>) -> io::Result<usize> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(name)?;
-    stream::set_blocking(file.as_fd())?;
+    ioctl_fionbio(&file, false)?;
     file.take(MAX_BYTES + 1).read_to_end(bytes)
 }
 

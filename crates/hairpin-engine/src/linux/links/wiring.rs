@@ -18,25 +18,9 @@ use hairpin_model::{DroppedAfter, Failure, FailureKind, LinkEnds};
 
 use super::addresses::{FAR, NEAR_V4, NEAR_V6, have_ipv6};
 use super::tcp::{self, By};
-use crate::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
+use crate::netlink::{Interface, LOOPBACK_INDEX, Netlink, VethEnd};
 use crate::netstat;
 use crate::system::{device, namespace};
-
-/// An interface: its name, its index in its namespace and its hardware address.
-#[derive(Clone, Copy, Debug)]
-struct Interface {
-    name: &'static str,
-    index: u32,
-    mac: Mac,
-}
-
-impl Interface {
-    /// This interface as one end of a pair, in `namespace` or, if `None`, in the calling thread's namespace.
-    fn made_in(self, namespace: Option<&File>, mtu_bytes: u32) -> VethEnd<'_> {
-        let Self { name, index, mac } = self;
-        VethEnd { name, index, mac, mtu_bytes, namespace: namespace.map(AsFd::as_fd) }
-    }
-}
 
 // The two interfaces of a pair have different indices. With equal indices, the kernel would take a second to report
 // to one interface that its peer is up (`linkwatch_urgent_event`, net/core/link_watch.c).
@@ -62,15 +46,6 @@ pub(super) struct Ends {
     pub(super) far: File,
 }
 
-struct Host {
-    interface: Interface,
-    v4: Ipv4Addr,
-    v6: Ipv6Addr,
-}
-
-const NEAR_HOST: Host = Host { interface: NEAR_END, v4: NEAR_V4, v6: NEAR_V6 };
-const FAR_HOST: Host = Host { interface: FAR_END, v4: FAR.v4, v6: FAR.v6 };
-
 /// Creates both ends and a third namespace between them, with an interface towards each end. The calling thread stays
 /// in the third namespace. All four interfaces are up. Also returns the TCP settings of the ends.
 pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<(Ends, LinkEnds), Failure> {
@@ -78,8 +53,9 @@ pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<
     let middle = new_namespace()?;
     let mut netlink = open()?;
     for (here, there, end) in [(TO_NEAR, NEAR_END, &ends.near), (TO_FAR, FAR_END, &ends.far)] {
-        let pair = (here.made_in(None, RELAY_MTU_BYTES), there.made_in(Some(end), mtu_bytes));
-        netlink.add_pair(pair.0, pair.1).map_err(|error| no_pair(&error))?;
+        let own = VethEnd { interface: here, mtu_bytes: RELAY_MTU_BYTES, namespace: None };
+        let peer = VethEnd { interface: there, mtu_bytes, namespace: Some(end.as_fd()) };
+        netlink.add_pair(own, peer).map_err(|error| no_pair(&error))?;
         set_up_silent(&mut netlink, here, RELAY_MTU_BYTES)?;
     }
     let ends_use = set_up_ends(&ends, mtu_bytes, congestion_control)?;
@@ -101,9 +77,9 @@ fn enter(namespace: &File) -> Result<(), Failure> {
 /// Sets the interfaces of both ends up, and waits until both carry packets.
 fn set_up_ends(ends: &Ends, mtu_bytes: u32, congestion_control: &str) -> Result<LinkEnds, Failure> {
     enter(&ends.near)?;
-    set_up_end(&NEAR_HOST, mtu_bytes, congestion_control)?;
+    set_up_end(NEAR_END, (NEAR_V4, NEAR_V6), mtu_bytes, congestion_control)?;
     enter(&ends.far)?;
-    let ends_use = set_up_end(&FAR_HOST, mtu_bytes, congestion_control)?;
+    let ends_use = set_up_end(FAR_END, (FAR.v4, FAR.v6), mtu_bytes, congestion_control)?;
     wait_for(FAR_END.name)?;
     enter(&ends.near)?;
     wait_for(NEAR_END.name)?;
@@ -123,14 +99,19 @@ fn open() -> Result<Netlink, Failure> {
 }
 
 /// Sets up the interface of one end with its addresses. Returns the end's TCP settings.
-fn set_up_end(host: &Host, mtu_bytes: u32, congestion_control: &str) -> Result<LinkEnds, Failure> {
+fn set_up_end(
+    interface: Interface,
+    (v4, v6): (Ipv4Addr, Ipv6Addr),
+    mtu_bytes: u32,
+    congestion_control: &str,
+) -> Result<LinkEnds, Failure> {
     let by = tcp::set(congestion_control);
     let mut netlink = open()?;
-    let Interface { name, index, .. } = host.interface;
-    set_up_silent(&mut netlink, host.interface, mtu_bytes)?;
-    let mut addresses: Vec<(IpAddr, u8)> = vec![(host.v4.into(), 24)];
+    let Interface { name, index, .. } = interface;
+    set_up_silent(&mut netlink, interface, mtu_bytes)?;
+    let mut addresses: Vec<(IpAddr, u8)> = vec![(v4.into(), 24)];
     if have_ipv6(mtu_bytes) {
-        addresses.push((host.v6.into(), 64));
+        addresses.push((v6.into(), 64));
     }
     for (address, prefix_bits) in addresses {
         netlink

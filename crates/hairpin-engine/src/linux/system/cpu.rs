@@ -3,38 +3,19 @@
 use std::io;
 use std::mem;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 /// The CPUs on which the calling thread may run.
 pub(crate) fn allowed() -> io::Result<Vec<usize>> {
-    // SAFETY: cpu_set_t is a plain bit set, for which all zeroes is a valid value.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: `set` is a valid place for a set of the given size.
-    let result = unsafe { libc::sched_getaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw mut set) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let size = usize::try_from(libc::CPU_SETSIZE).expect("CPU_SETSIZE is positive");
-    // SAFETY: every index is below CPU_SETSIZE.
-    Ok((0..size).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect())
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
 /// Lets the calling thread run only on these CPUs.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
-    // SAFETY: as in `allowed`.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    let size = usize::try_from(libc::CPU_SETSIZE).expect("CPU_SETSIZE is positive");
-    for cpu in cpus.iter().filter(|cpu| **cpu < size) {
-        // SAFETY: the index is below CPU_SETSIZE.
-        unsafe { libc::CPU_SET(*cpu, &mut set) };
-    }
-    // SAFETY: `set` is a valid set of the given size; 0 is the calling thread.
-    let result = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The CPU on which the calling thread is running.
-pub(crate) fn current() -> Option<usize> {
-    // SAFETY: takes no arguments.
-    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+    let mut set = CpuSet::new();
+    cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Voluntary and involuntary context switches of the calling thread so far.

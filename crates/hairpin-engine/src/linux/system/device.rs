@@ -1,8 +1,15 @@
 //! Offloads and state of a network device, by ioctl.
 
+use std::ffi::c_char;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::{from_mut, null_mut};
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use super::done;
 
 /// `ethtool` commands of `linux/ethtool.h` that read one value: common name, command, and the bits that mean "on".
 const QUERIES: &[(&str, u32, u32)] = &[
@@ -25,29 +32,12 @@ struct Value {
 
 /// The offloads of `device`, `on` or `off`; empty if the kernel does not report them.
 pub(crate) fn offloads(device: &str) -> Vec<(String, String)> {
-    let Some(socket) = socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return Vec::new() };
-    QUERIES
-        .iter()
-        .filter_map(|(name, command, bits)| Some(((*name).to_owned(), query(&socket, device, *command, *bits)?)))
-        .collect()
-}
-
-fn query(socket: &OwnedFd, device: &str, command: u32, bits: u32) -> Option<String> {
-    let mut value = Value { command, data: 0 };
-    let mut request = request_for(device);
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request names a device and points to an ethtool_value that outlives the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    (result == 0).then(|| if value.data & bits == 0 { "off" } else { "on" }.to_owned())
-}
-
-pub(super) fn request_for(device: &str) -> libc::ifreq {
-    // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    for (place, byte) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
-        *place = libc::c_char::from_ne_bytes([byte]);
-    }
-    request
+    let state = |(name, command, bits): &(&str, u32, u32)| {
+        let mut value = Value { command: *command, data: 0 };
+        ethtool(device, &mut value).ok()?;
+        Some(((*name).to_owned(), if value.data & bits == 0 { "off" } else { "on" }.to_owned()))
+    };
+    QUERIES.iter().filter_map(state).collect()
 }
 
 /// Capacity for features, in 32-bit words; kernels have 2 words.
@@ -78,23 +68,14 @@ struct Changes {
 pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
     const GET: u32 = 0x3a;
     const SET: u32 = 0x3b;
-    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
-    let mut request = request_for(device);
     let mut has = Features { command: GET, words: FEATURE_WORDS as u32, ..Features::default() };
-    request.ifr_ifru.ifru_data = (&raw mut has).cast();
-    // SAFETY: the request names a device and points to features that outlive the call, with room for the stated number.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    ethtool(device, &mut has)?;
     let mut off = Changes { command: SET, words: has.words, ..Changes::default() };
     for (change, [available, _, _, never_changed]) in off.features.iter_mut().zip(has.features) {
         *change = [available & !never_changed, 0];
     }
-    request.ifr_ifru.ifru_data = (&raw mut off).cast();
-    // SAFETY: as above. The kernel accepts only its own number of words, and the array has room for them.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // The kernel accepts only its own number of words, and the array has room for them.
+    ethtool(device, &mut off)?;
     let harmless = ["rx_checksum", "scatter_gather"];
     let on = offloads(device).into_iter().find(|(name, state)| state == "on" && !harmless.contains(&name.as_str()));
     on.map_or(Ok(()), |(name, _)| Err(io::Error::other(format!("{name} cannot be switched off"))))
@@ -102,20 +83,42 @@ pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
 
 /// Whether `device` and its peer are up, so that the device carries packets.
 pub(crate) fn is_running(device: &str) -> io::Result<bool> {
-    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
-    let mut request = request_for(device);
-    // SAFETY: the request names an interface, outlives the call, and receives the kernel's answer.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call succeeded, so the kernel has written this member of the union.
-    let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+    // SAFETY: the operation takes no data, and the kernel writes this member of its answer.
+    let flags = i32::from(unsafe { ask(device, libc::SIOCGIFFLAGS, null_mut())?.ifru_flags });
     Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
 }
 
-pub(super) fn socket(family: i32, sort: i32, protocol: i32) -> Option<OwnedFd> {
-    // SAFETY: takes three integers and returns a new descriptor or -1.
-    let raw = unsafe { libc::socket(family, sort | libc::SOCK_CLOEXEC, protocol) };
-    // SAFETY: a new descriptor without another owner.
-    (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
+pub(crate) fn index(device: &str) -> io::Result<u32> {
+    Ok(name_to_index(socket()?, device)?)
+}
+
+/// Calls `SIOCETHTOOL` with a structure of `linux/ethtool.h` whose first field is the command.
+pub(super) fn ethtool<T>(device: &str, about: &mut T) -> io::Result<()> {
+    // SAFETY: the structure outlives the call and has room for the answer to its command.
+    unsafe { ask(device, libc::SIOCETHTOOL, from_mut(about).cast()) }.map(drop)
+}
+
+/// Makes an ioctl about a device (netdevice(7)). Returns the kernel's answer.
+///
+/// # Safety
+/// `data` points to what the operation reads and writes, or is null for an operation without data.
+pub(super) unsafe fn ask(
+    device: &str,
+    operation: libc::c_ulong,
+    data: *mut c_char,
+) -> io::Result<libc::__c_anonymous_ifr_ifru> {
+    // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
+        *place = c_char::from_ne_bytes([byte]);
+    }
+    request.ifr_ifru.ifru_data = data;
+    // SAFETY: the request names a device and outlives the call; the caller guarantees that its data are valid.
+    done(unsafe { libc::ioctl(socket()?.as_raw_fd(), operation as _, &raw mut request) })?;
+    Ok(request.ifr_ifru)
+}
+
+/// A socket for an ioctl about a device, which works on any socket (netdevice(7)).
+fn socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }

@@ -18,8 +18,9 @@ static DEADLINE_NS: AtomicU64 = AtomicU64::new(NEVER);
 
 const NEVER: u64 = u64::MAX;
 
-/// Makes each of these signals start the time limit, after which all waits are abandoned ([`give_up`]).
-pub(crate) fn bound(signals: &[c_int]) -> io::Result<()> {
+/// After one of these signals the current round has 2 s to finish. Then the process abandons all waits ([`give_up`]),
+/// and the round fails.
+pub fn bound(signals: &[c_int]) -> io::Result<()> {
     // Any process may send SIGALRM, so the signal only triggers the check, and the clock decides whether time is up.
     let look = || {
         if is_over(DEADLINE_NS.load(Ordering::Relaxed), monotonic_ns()) {

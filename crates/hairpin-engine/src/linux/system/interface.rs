@@ -1,16 +1,15 @@
 //! Finds the interface with an address (getifaddrs(3)), and reads an interface's driver data (`linux/ethtool.h`).
 
-use std::ffi::{CStr, c_char};
-use std::io;
+use std::ffi::CStr;
 use std::mem;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
+use std::ptr::null_mut;
 
-use super::device::{request_for, socket};
+use super::device::{ask, ethtool};
 
 pub(crate) fn name_of(address: IpAddr) -> Option<String> {
     let address = address.to_canonical();
-    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    let mut first: *mut libc::ifaddrs = null_mut();
     // SAFETY: the call writes a list to `first`, which is freed below and not used after that.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return None;
@@ -54,14 +53,8 @@ unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
 
 /// Maximum packet size that the interface sends, in bytes.
 pub(crate) fn mtu_bytes(device: &str) -> Option<u64> {
-    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    let mut request = request_for(device);
-    // SAFETY: the request names an interface, outlives the call, and receives the kernel's answer.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) } < 0 {
-        return None;
-    }
-    // SAFETY: the call succeeded, so the kernel has written this member of the union.
-    u64::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+    // SAFETY: the operation takes no data, and the kernel writes this member of its answer.
+    u64::try_from(unsafe { ask(device, libc::SIOCGIFMTU, null_mut()).ok()?.ifru_mtu }).ok()
 }
 
 /// `struct ethtool_drvinfo`.
@@ -130,17 +123,6 @@ fn duplex(value: u8) -> Option<&'static str> {
         1 => Some("full"),
         _ => None,
     }
-}
-
-/// Calls `SIOCETHTOOL` with a structure of `linux/ethtool.h` whose first field is the command.
-fn ethtool<T>(device: &str, about: &mut T) -> io::Result<()> {
-    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
-    let mut request = request_for(device);
-    request.ifr_ifru.ifru_data = std::ptr::from_mut(about).cast::<c_char>();
-    // SAFETY: the request names an interface and points to a structure that outlives the call and has room for the
-    // answer to its command.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

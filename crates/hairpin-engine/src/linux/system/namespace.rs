@@ -2,7 +2,11 @@
 
 use std::ffi::CStr;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::done;
 use super::process::die_with_parent;
@@ -37,8 +41,8 @@ impl NamespaceStep {
         Self::Setting,
     ];
 
-    pub(super) fn refused(self) -> impl FnOnce(io::Error) -> Refusal {
-        move |error| Refusal { step: self, error }
+    pub(super) fn refused<E: Into<io::Error>>(self) -> impl FnOnce(E) -> Refusal {
+        move |error| Refusal { step: self, error: error.into() }
     }
 }
 
@@ -78,8 +82,7 @@ pub(crate) struct RootMap {
 impl RootMap {
     /// Maps the user and group of this process to root.
     pub(crate) fn of_this_process() -> Self {
-        // SAFETY: both take no arguments and cannot fail.
-        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let (user, group) = (geteuid().as_raw(), getegid().as_raw());
         Self { users: format!("0 {user} 1\n"), groups: format!("0 {group} 1\n") }
     }
 }
@@ -116,9 +119,7 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> 
         let set =
             || setting.map_or(Ok(()), |file| open_to_write(file).map(drop).map_err(NamespaceStep::Setting.refused()));
         if let (Err(refusal), true) = (move_out(map).and_then(|()| set()), has_parent) {
-            let word = refusal.to_bytes();
-            // SAFETY: the pointer and the length are those of a live array.
-            unsafe { libc::write(tell.as_raw_fd(), word.as_ptr().cast(), word.len()) };
+            let _ = rustix::io::write(&tell, &refusal.to_bytes());
         }
         // SAFETY: ends this process at once.
         unsafe { libc::_exit(0) };
@@ -139,8 +140,7 @@ pub(crate) fn new_network() -> io::Result<()> {
 }
 
 pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: takes an open descriptor and a flag.
-    done(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
+    Ok(move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?)
 }
 
 pub(super) fn unshare(what: libc::c_int) -> io::Result<()> {
@@ -149,18 +149,11 @@ pub(super) fn unshare(what: libc::c_int) -> io::Result<()> {
 }
 
 fn open_to_write(file: &CStr) -> io::Result<OwnedFd> {
-    // SAFETY: a NUL-terminated path.
-    let file = unsafe { libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
-    done(file)?;
-    // SAFETY: a new descriptor without another owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(file) })
+    Ok(open(file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 fn write(file: &CStr, text: &str) -> io::Result<()> {
-    let file = open_to_write(file)?;
-    // SAFETY: the pointer and the length are those of a live string.
-    let written = unsafe { libc::write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) };
-    if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(rustix::io::write(open_to_write(file)?, text.as_bytes()).map(drop)?)
 }
 
 #[cfg(test)]

@@ -2,7 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+
+use crate::wait::wait_for;
 
 /// Whether descriptor `number` of this process is open and writable.
 pub(crate) fn may_write(number: RawFd) -> io::Result<bool> {
@@ -27,14 +32,6 @@ pub(crate) fn take_over(number: RawFd) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(number) })
 }
 
-/// Clears `O_NONBLOCK`, so that reads wait for bytes, and writes wait for room.
-pub(crate) fn set_blocking(file: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: F_GETFL takes no argument, and the descriptor is open while borrowed.
-    let flags = done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
-    // SAFETY: F_SETFL takes the flags, and the descriptor is open while borrowed.
-    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
-}
-
 /// Writes all bytes. Waits for room even if another process has made this open file non-blocking.
 pub(crate) fn write_whole(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -43,9 +40,8 @@ pub(crate) fn write_whole(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
             Ok(written) => bytes = &bytes[written..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let mut entry = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-                // SAFETY: one valid pollfd is given, and the file is open. The next write reports errors.
-                unsafe { libc::poll(&raw mut entry, 1, -1) };
+                // The next write reports errors.
+                drop(wait_for(&*file, PollFlags::OUT, Duration::MAX));
             }
             Err(error) => return Err(error),
         }
@@ -61,7 +57,7 @@ fn done(result: libc::c_int) -> io::Result<libc::c_int> {
 mod tests {
     use std::fs::File;
     use std::io::{Read, Seek};
-    use std::os::fd::IntoRawFd;
+    use std::os::fd::{AsRawFd, IntoRawFd};
 
     use super::*;
 

@@ -6,11 +6,12 @@ use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
 
 use hairpin_transports::received::{self, IpHeader};
-use hairpin_transports::{Cookie, HELLO_BYTES, HelloMessage, Nonce, challenge, parse_hello};
+use hairpin_transports::{Cookie, HELLO_BYTES, HelloKind, Nonce, encode_hello, parse_hello};
 use ring::hmac;
 use ring::rand::SystemRandom;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Socket, Type};
 
+use super::bind_socket;
 use super::registry::{NotAccepted, Registry};
 
 /// Maximum datagrams to handle in one call, so that a flood leaves time for other work.
@@ -45,7 +46,7 @@ impl Datagrams {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let sockets = addresses.iter().map(|at| {
-            let socket = UdpSocket::from(bind_socket(*at)?);
+            let socket = UdpSocket::from(bind_socket(*at, Type::DGRAM, true)?);
             received::report_headers(&socket);
             Ok((socket.local_addr()?, socket))
         });
@@ -77,7 +78,7 @@ impl Datagrams {
         let index = match index {
             Some(index) => index,
             None => {
-                let socket = UdpSocket::from(bind_socket(at)?);
+                let socket = UdpSocket::from(bind_socket(at, Type::DGRAM, true)?);
                 received::report_headers(&socket);
                 self.sockets.push((at, socket));
                 self.sockets.len() - 1
@@ -88,17 +89,17 @@ impl Datagrams {
 
     fn on_datagram(&mut self, datagram: &[u8], from: SocketAddr, header: Option<IpHeader>, registry: &Registry) {
         match parse_hello(datagram) {
-            Some(HelloMessage::Hello(cookie)) => {
+            Some((HelloKind::Hello, cookie, _)) => {
                 let Some(local) = registry.count_hello(cookie) else {
                     self.counts.ignored += 1;
                     return;
                 };
                 self.counts.challenged += 1;
-                let challenge = challenge(&cookie, &self.nonce(&cookie, from));
+                let challenge = encode_hello(HelloKind::Challenge, &cookie, &self.nonce(&cookie, from));
                 // If the challenge cannot be sent, the client sends another hello.
                 drop(self.socket_at(local).and_then(|socket| socket.send_to(&challenge, from)));
             }
-            Some(HelloMessage::Confirm(cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
+            Some((HelloKind::Confirm, cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
                 match registry.on_confirmation(cookie, from, header, |local| connect(local, from)) {
                     Ok(is_new) => self.counts.accepted += u64::from(is_new),
                     Err(NotAccepted::Unknown) => self.counts.ignored += 1,
@@ -118,7 +119,7 @@ impl Datagrams {
 
 /// Opens a socket at `local` that receives only from the client at `from`.
 fn connect(local: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
-    let socket = bind_socket(local)?;
+    let socket = bind_socket(local, Type::DGRAM, true)?;
     socket.connect(&from.into())?;
     // Discards datagrams received from others before the connect. The client sends nothing before the welcome.
     let mut discarded = [MaybeUninit::uninit(); 1];
@@ -130,29 +131,24 @@ fn connect(local: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Opens a socket bound to that address. Other sockets of this user may share the address.
-fn bind_socket(at: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
-    if at.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&at.into())?;
-    Ok(socket)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    use hairpin_transports::{confirm, encode_hello};
     use proptest::prelude::*;
 
     use super::*;
 
     const COOKIE: Cookie = Cookie([3; 16]);
+
+    fn hello() -> [u8; HELLO_BYTES] {
+        encode_hello(HelloKind::Hello, &COOKIE, &[0; 16])
+    }
+
+    fn confirm(nonce: &Nonce) -> [u8; HELLO_BYTES] {
+        encode_hello(HelloKind::Confirm, &COOKIE, nonce)
+    }
 
     fn server() -> Datagrams {
         Datagrams::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap()
@@ -182,20 +178,20 @@ mod tests {
         let (mut server, registry) = (server(), Registry::default());
         let (near, _far) = UnixStream::pair().unwrap();
         let client = client(&server);
-        client.send(&encode_hello(&COOKIE)).unwrap();
+        client.send(&hello()).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "no round announced the cookie");
         registry.expect(COOKIE, at(&server), near, 1);
-        client.send(&confirm(&COOKIE, &[9; 16])).unwrap();
+        client.send(&confirm(&[9; 16])).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "a nonce that was never sent");
-        client.send(&encode_hello(&COOKIE)).unwrap();
+        client.send(&hello()).unwrap();
         let challenge = answer(&mut server, &registry, &client).expect("a challenge");
         assert_eq!((challenge.len(), challenge[0]), (HELLO_BYTES, 5));
         let nonce: Nonce = challenge[18..34].try_into().unwrap();
-        client.send(&confirm(&COOKIE, &nonce)).unwrap();
-        client.send(&confirm(&COOKIE, &nonce)).unwrap();
+        client.send(&confirm(&nonce)).unwrap();
+        client.send(&confirm(&nonce)).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "the round's own process welcomes it");
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
-        stranger.send_to(&confirm(&COOKIE, &nonce), at(&server)).unwrap();
+        stranger.send_to(&confirm(&nonce), at(&server)).unwrap();
         server.serve(&[true], &registry);
         assert_eq!(server.counts, Counts { accepted: 1, challenged: 1, refused: 0, ignored: 3 });
     }

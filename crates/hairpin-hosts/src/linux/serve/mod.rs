@@ -24,12 +24,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::ends::Host;
+use hairpin_engine::wait::wait_any;
 use hairpin_model::served::Event;
 use hairpin_model::{Ending, StrangerCounts};
 use hairpin_transports::{multipath, received};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Socket, Type};
 
 use self::client::version_mismatch;
 use self::datagrams::Datagrams;
@@ -41,7 +43,6 @@ use self::shared::Shared;
 pub use self::shared::{AcceptedTicket, Tickets};
 use self::strangers::{Caller, Strangers};
 use crate::identity::Identity;
-use crate::linux::wait::{WaitFor, wait_any};
 use crate::protocol::ServerInfo;
 
 /// Maximum connections to accept in one call, so that a flood leaves time for other work.
@@ -183,8 +184,8 @@ impl Server {
         let next = self.strangers.next_poll(now).map_or(longest, |at| at.saturating_duration_since(now).min(longest));
         let ready = {
             let own = self.listeners.iter().map(AsFd::as_fd).chain(self.datagrams.sockets().map(AsFd::as_fd));
-            let own = own.chain([self.woken.as_fd()]).map(|socket| (socket, WaitFor::Input));
-            wait_any(own.chain(self.strangers.poll_set()), next)?
+            let own = own.chain([self.woken.as_fd()]).map(|socket| (socket, PollFlags::IN));
+            wait_any(own.chain(self.strangers.poll_set()), Some(next))?
         };
         let (accept, others) = ready.split_at(self.listeners.len());
         let (hear, others) = others.split_at(self.datagrams.sockets().len());
@@ -271,8 +272,8 @@ fn raise_descriptor_limit() -> io::Result<usize> {
 /// Listens at that address, over one IP version only.
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     // With SO_REUSEPORT the bind would succeed despite another server of this user; `exclusive` detects that server.
-    let exclusive = bind_socket(at, false)?;
-    let socket = bind_socket(exclusive.local_addr()?.as_socket().unwrap_or(at), true)?;
+    let exclusive = bind_socket(at, Type::STREAM, false)?;
+    let socket = bind_socket(exclusive.local_addr()?.as_socket().unwrap_or(at), Type::STREAM, true)?;
     socket.listen(BACKLOG)?;
     let listener = socket.into();
     // If the kernel does not keep the headers, some facts are missing from the record.
@@ -280,13 +281,14 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Opens a socket bound to that address. Other sockets can bind the same port only if `shares`.
-fn bind_socket(at: SocketAddr, shares: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+/// Opens a socket bound to that address. Other sockets of this user can bind the same port only if `shares`.
+fn bind_socket(at: SocketAddr, kind: Type, shares: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), kind, None)?;
     if at.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    socket.set_reuse_address(true)?;
+    // For datagrams, this would let other users share the port.
+    socket.set_reuse_address(kind == Type::STREAM)?;
     socket.set_reuse_port(shares)?;
     socket.set_nonblocking(true)?;
     socket.bind(&at.into())?;

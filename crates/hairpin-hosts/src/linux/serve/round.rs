@@ -14,16 +14,17 @@ use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message};
 use hairpin_engine::ends::start::{COMMAND, TICKET_VARIABLE};
 use hairpin_engine::ends::{EndOrder, Host};
+use hairpin_engine::wait::wait_any;
 use hairpin_model::fact::{self};
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::served::Event;
 use hairpin_model::{Case, EndReport, Fact, Failure, FailureKind, Limits, Protocol, fact_names};
 use hairpin_transports::Cookie;
+use rustix::event::PollFlags;
 
 use super::lease::Running;
 use super::shared::{AcceptedTicket, Shared, short};
 use crate::dial::printable;
-use crate::linux::wait::{WaitFor, wait_any};
 use crate::tls::Tls;
 
 /// Longest wait for a message before the deadline is checked.
@@ -99,8 +100,6 @@ pub(super) fn serve(
 struct Process {
     child: Child,
     channel: Channel,
-    /// A copy of the channel's descriptor, for poll(2).
-    watched: OwnedFd,
     sockets: UnixStream,
 }
 
@@ -125,9 +124,8 @@ impl Process {
             .stdin(Stdio::from(OwnedFd::from(child_end)))
             .stdout(Stdio::from(OwnedFd::from(child_sockets)))
             .spawn()?;
-        let watched = own.as_fd().try_clone_to_owned()?;
         let channel = Channel::new(own.try_clone()?.into(), own.into(), MAX_REPORT_BYTES);
-        Ok(Self { child, channel, watched, sockets })
+        Ok(Self { child, channel, sockets })
     }
 }
 
@@ -135,7 +133,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         // Closes the channel first: a process that is not in a blocking call then exits by itself.
         drop(self.sockets.shutdown(std::net::Shutdown::Both));
-        let _ = rustix::net::shutdown(&self.watched, rustix::net::Shutdown::Both);
+        let _ = rustix::net::shutdown(&self.channel.carrier().input, rustix::net::Shutdown::Both);
         leave(&mut self.child, EXIT_TIMEOUT);
     }
 }
@@ -349,9 +347,9 @@ impl Relay<'_> {
     }
 
     fn wait(&self, process: &Process) {
-        let both = [self.client.carrier().socket().as_fd(), process.watched.as_fd()];
+        let both = [self.client.carrier().socket().as_fd(), process.channel.carrier().input.as_fd()];
         // If the wait fails, `run` checks for messages again.
-        drop(wait_any(both.into_iter().map(|file| (file, WaitFor::Input)), MAX_WAIT));
+        drop(wait_any(both.into_iter().map(|file| (file, PollFlags::IN)), Some(MAX_WAIT)));
     }
 }
 

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
-use hairpin_transports::{Cookie, HELLO_BYTES, HelloMessage, parse_hello};
+use hairpin_transports::{Cookie, HELLO_BYTES, HelloKind, parse_hello};
+use rustix::event::PollFlags;
 use rustls::{ServerConfig, ServerConnection};
 use serde::Deserialize;
 
-use crate::linux::wait::WaitFor;
 use crate::protocol::{AnyGreeting, Greeting, MAX_STRANGER_BYTES, VERSION};
 use crate::tls::{TOO_MUCH, Tls};
 
@@ -105,12 +105,12 @@ impl Strangers {
     }
 
     /// Returns the sockets to poll and the events to wait for, in the order of `ready` in [`Strangers::poll`].
-    pub(super) fn poll_set(&self) -> impl Iterator<Item = (BorrowedFd<'_>, WaitFor)> {
+    pub(super) fn poll_set(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.pending.iter().map(|stranger| match stranger.stage.as_ref().expect("`poll` does not process it now") {
-            Stage::New(socket) => (socket.as_fd(), WaitFor::Input),
-            Stage::Partial(socket) => (socket.as_fd(), WaitFor::Nothing),
-            Stage::Handshake(tls) => (tls.socket().as_fd(), WaitFor::Input),
-            Stage::NoGreeting(frames) => (frames.carrier().socket().as_fd(), WaitFor::Input),
+            Stage::New(socket) => (socket.as_fd(), PollFlags::IN),
+            Stage::Partial(socket) => (socket.as_fd(), PollFlags::empty()),
+            Stage::Handshake(tls) => (tls.socket().as_fd(), PollFlags::IN),
+            Stage::NoGreeting(frames) => (frames.carrier().socket().as_fd(), PollFlags::IN),
         })
     }
 
@@ -181,7 +181,7 @@ fn on_first_bytes(socket: TcpStream, config: &Arc<ServerConfig>) -> Progress {
         Err(_) => return Progress::Dropped,
     };
     match (start[..bytes].first(), parse_hello(&start[..bytes])) {
-        (_, Some(HelloMessage::Hello(cookie))) => Progress::Identified(Caller::Data(socket, cookie)),
+        (_, Some((HelloKind::Hello, cookie, _))) => Progress::Identified(Caller::Data(socket, cookie)),
         (Some(&HANDSHAKE), _) => {
             let connection = ServerConnection::new(Arc::clone(config));
             let tls = connection.map_err(io::Error::other).and_then(|connection| Tls::over(socket, connection));
@@ -314,7 +314,7 @@ mod tests {
     fn a_hello_in_parts_is_one_hello_and_stays_in_the_socket() {
         let (mut strangers, _, listener) = server();
         let mut client = connected(&mut strangers, &listener);
-        let hello = encode_hello(&Cookie([3; 16]));
+        let hello = encode_hello(HelloKind::Hello, &Cookie([3; 16]), &[0; 16]);
         client.write_all(&hello[..7]).unwrap();
         let on_first_bytes = Instant::now();
         while !matches!(strangers.pending[0].stage, Some(Stage::Partial(_))) && on_first_bytes.elapsed() < PATIENT {

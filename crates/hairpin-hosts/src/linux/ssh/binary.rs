@@ -1,14 +1,12 @@
 //! A program file to copy to another host. Its headers show on which systems and machines the program runs.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hairpin_model::{Failure, FailureKind};
-use ring::digest::{Context, SHA256};
+use ring::digest::{SHA256, digest};
 
-const DIGEST_BYTES: usize = 8;
 /// Bytes at the start of a program file that contain its headers.
 const HEADERS_BYTES: u64 = 64 << 10;
 /// Output of `uname -s` on a host that runs ELF files.
@@ -26,7 +24,8 @@ const MACHINES: &[(u16, &[&str])] = &[
 pub struct Binary {
     path: PathBuf,
     bytes: u64,
-    digest: String,
+    /// The first bytes of the SHA-256 digest.
+    digest: u64,
     elf: Elf,
 }
 
@@ -52,9 +51,9 @@ impl Binary {
             )
         };
         let mut file = File::open(path).map_err(unread)?;
-        let mut head = Vec::new();
-        (&mut file).take(HEADERS_BYTES).read_to_end(&mut head).map_err(unread)?;
-        let elf = Elf::read(&head).ok_or_else(|| {
+        let mut program = Vec::new();
+        (&mut file).take(HEADERS_BYTES).read_to_end(&mut program).map_err(unread)?;
+        let elf = Elf::read(&program).ok_or_else(|| {
             Failure::new(
                 FailureKind::Unsupported,
                 format!("{} is not a Linux program, so it is not copied", path.display()),
@@ -68,24 +67,10 @@ impl Binary {
                 "`cargo xtask dist` builds a static one; give its path with --copy-binary=FILE",
             ));
         }
-        let mut digest = Context::new(&SHA256);
-        digest.update(&head);
-        let mut bytes = head.len() as u64;
-        let mut part = vec![0; 64 << 10];
-        loop {
-            let length = file.read(&mut part).map_err(unread)?;
-            if length == 0 {
-                break;
-            }
-            digest.update(&part[..length]);
-            bytes += length as u64;
-        }
-        let digest = digest.finish();
-        let hexadecimal = digest.as_ref()[..DIGEST_BYTES].iter().fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("writing to a String succeeds");
-            text
-        });
-        Ok(Self { path: path.to_owned(), bytes, digest: hexadecimal, elf })
+        file.read_to_end(&mut program).map_err(unread)?;
+        let digest = digest(&SHA256, &program);
+        let digest = u64::from_be_bytes(*digest.as_ref().first_chunk().expect("SHA-256 has 32 bytes"));
+        Ok(Self { path: path.to_owned(), bytes: program.len() as u64, digest, elf })
     }
 
     pub fn path(&self) -> &Path {
@@ -99,7 +84,7 @@ impl Binary {
 
     /// Returns the file name of a copy, which differs for each version and build.
     pub fn name(&self) -> String {
-        format!("hairpin-{}-{}", env!("CARGO_PKG_VERSION"), self.digest)
+        format!("hairpin-{}-{:016x}", env!("CARGO_PKG_VERSION"), self.digest)
     }
 
     /// Checks that the program runs on a host where `uname -sm` prints `system`.

@@ -7,9 +7,9 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use hairpin_engine::wait::wait_any;
+use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal, kill_process};
-
-use crate::linux::wait::{WaitFor, wait_any};
 
 /// Maximum bytes to keep of each output.
 const MAX_BYTES: usize = 16 << 10;
@@ -121,8 +121,8 @@ impl BoundedChild {
     /// Waits for output and reads it. Returns whether there was any.
     fn poll(&mut self, at_most: Duration) -> io::Result<bool> {
         let files = [self.stdout.from.as_ref().map(AsFd::as_fd), self.stderr.from.as_ref().map(AsFd::as_fd)];
-        let open = files.iter().flatten().map(|file| (*file, WaitFor::Input));
-        let mut ready = wait_any(open, at_most)?.into_iter();
+        let open = files.iter().flatten().map(|file| (*file, PollFlags::IN));
+        let mut ready = wait_any(open, Some(at_most))?.into_iter();
         let [stdout_ready, stderr_ready] = files.map(|file| file.is_some() && ready.next() == Some(true));
         if stdout_ready {
             self.stdout.read_once()?;

@@ -17,12 +17,8 @@ pub(crate) type Ends = (OwnedFd, OwnedFd);
 
 /// Creates a pipe.
 pub(crate) fn pipe() -> io::Result<Ends> {
-    let mut ends = [-1_i32; 2];
-    // SAFETY: the array has room for the two descriptors that the call writes; both are new and owned from here on.
-    unsafe {
-        check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
-        Ok((owned(ends[0])?, owned(ends[1])?))
-    }
+    let (read_end, write_end) = io::pipe()?;
+    Ok((read_end.into(), write_end.into()))
 }
 
 pub(crate) fn capacity_bytes(of: &impl AsRawFd) -> io::Result<usize> {
@@ -106,27 +102,21 @@ pub(crate) fn path_of(pid: u32, number: i32) -> String {
 /// Creates an anonymous memory file of `length` zero bytes. The length is sealed: if an end truncated the file,
 /// accesses by the other end would raise SIGBUS.
 pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
-    // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
-    let file =
-        unsafe { owned(libc::memfd_create(c"hairpin".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING))? };
-    let file = File::from(file);
-    file.set_len(length as u64)?;
-    let file = OwnedFd::from(file);
-    // SAFETY: F_ADD_SEALS takes a plain integer.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, LENGTH_SEALS | libc::F_SEAL_SEAL) })?;
-    Ok(file)
+    sealed_file(LENGTH_SEALS, |file| file.set_len(length as u64))
 }
 
 /// Creates an anonymous memory file with this content, sealed against changes.
 pub(crate) fn memory_file_of(content: &[u8]) -> io::Result<OwnedFd> {
+    sealed_file(LENGTH_SEALS | libc::F_SEAL_WRITE, |file| file.write_all(content))
+}
+
+fn sealed_file(seals: i32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
-    let file =
-        unsafe { owned(libc::memfd_create(c"hairpin".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING))? };
-    let mut file = File::from(file);
-    file.write_all(content)?;
-    let seals = LENGTH_SEALS | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+    let mut file = File::from(unsafe { owned(libc::memfd_create(c"hairpin".as_ptr(), flags))? });
+    fill(&mut file)?;
     // SAFETY: F_ADD_SEALS takes a plain integer.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals | libc::F_SEAL_SEAL) })?;
     Ok(file.into())
 }
 

@@ -46,11 +46,6 @@ pub(crate) fn get(on: BorrowedFd<'_>, option: SockOpt) -> io::Result<i32> {
     Ok(i32::from_ne_bytes(value))
 }
 
-/// Sets a 64-bit option.
-pub(crate) fn set_long(on: BorrowedFd<'_>, option: SockOpt, value: u64) -> io::Result<()> {
-    set_bytes(on, option, &value.to_ne_bytes())
-}
-
 /// Reads a 64-bit option.
 pub(crate) fn get_long(on: BorrowedFd<'_>, option: SockOpt) -> io::Result<u64> {
     let mut value = [0_u8; 8];
@@ -58,10 +53,6 @@ pub(crate) fn get_long(on: BorrowedFd<'_>, option: SockOpt) -> io::Result<u64> {
         8 => Ok(u64::from_ne_bytes(value)),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
-}
-
-pub(crate) fn set_text(on: BorrowedFd<'_>, option: SockOpt, value: &str) -> io::Result<()> {
-    set_bytes(on, option, value.as_bytes())
 }
 
 /// Reads a text option of at most 16 bytes, such as the name of a congestion control.
@@ -73,7 +64,7 @@ pub(crate) fn get_text(on: impl AsFd, option: SockOpt) -> io::Result<String> {
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-fn set_bytes(on: BorrowedFd<'_>, SockOpt(level, name): SockOpt, value: &[u8]) -> io::Result<()> {
+pub(crate) fn set_bytes(on: BorrowedFd<'_>, SockOpt(level, name): SockOpt, value: &[u8]) -> io::Result<()> {
     let length = value.len() as libc::socklen_t;
     // SAFETY: the pointer and the length describe a live slice, which the kernel only reads.
     check(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })

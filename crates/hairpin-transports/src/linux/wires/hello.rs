@@ -25,7 +25,7 @@ use crate::wires::{Deadline, failed, left_to_accept, unreached};
 
 /// First byte of a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HelloKind {
+pub enum HelloKind {
     /// From the client: its first message, with the cookie.
     Hello = 4,
     /// From a datagram server: a nonce, which the client must echo to prove that it owns its address.
@@ -56,45 +56,10 @@ pub fn is_hello(datagram: &[u8]) -> bool {
     datagram.len() == HELLO_BYTES && kind_of(datagram).is_some() && datagram.ends_with(&MARK)
 }
 
-/// A client's message to a server for many rounds at one port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HelloMessage {
-    Hello(Cookie),
-    /// The cookie, and the nonce of the challenge.
-    Confirm(Cookie, Nonce),
-}
-
-/// Parses a client's hello from a datagram or the first bytes of a stream; `None` for other bytes.
-pub fn parse_hello(bytes: &[u8]) -> Option<HelloMessage> {
-    if !is_hello(bytes) {
-        return None;
-    }
-    let cookie = Cookie(bytes[2..18].try_into().ok()?);
-    match kind_of(bytes)? {
-        HelloKind::Hello => Some(HelloMessage::Hello(cookie)),
-        HelloKind::Confirm => Some(HelloMessage::Confirm(cookie, bytes[18..34].try_into().ok()?)),
-        HelloKind::Challenge | HelloKind::Welcome => None,
-    }
-}
-
-/// Encodes a datagram server's answer to a hello.
-pub fn challenge(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
-    encode(HelloKind::Challenge, cookie, nonce)
-}
-
-/// Encodes a datagram client's answer to a challenge.
-pub fn confirm(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
-    encode(HelloKind::Confirm, cookie, nonce)
-}
-
-/// Encodes the first datagram of a client.
-pub fn encode_hello(cookie: &Cookie) -> [u8; HELLO_BYTES] {
-    encode(HelloKind::Hello, cookie, &[0; 16])
-}
-
-/// Returns the nonce of a challenge for that cookie; `None` for other datagrams.
-pub fn parse_challenge(datagram: &[u8], cookie: &Cookie) -> Option<Nonce> {
-    parse(datagram, cookie).and_then(|(kind, nonce)| (kind == HelloKind::Challenge).then_some(nonce))
+/// Parses a hello from a datagram or the first bytes of a stream; `None` for other bytes.
+pub fn parse_hello(bytes: &[u8]) -> Option<(HelloKind, Cookie, Nonce)> {
+    let kind = kind_of(bytes).filter(|_| is_hello(bytes))?;
+    Some((kind, Cookie(bytes[2..18].try_into().ok()?), bytes[18..34].try_into().ok()?))
 }
 
 fn kind_of(start: &[u8]) -> Option<HelloKind> {
@@ -106,7 +71,8 @@ fn kind_of(start: &[u8]) -> Option<HelloKind> {
         .find(|kind| start.first() == Some(&(*kind as u8)))
 }
 
-fn encode(kind: HelloKind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
+/// Encodes a hello. Only challenges and their confirmations have a nonce.
+pub fn encode_hello(kind: HelloKind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     let mut bytes = [0; HELLO_BYTES];
     bytes[0] = kind as u8;
     bytes[1] = VERSION;
@@ -118,8 +84,7 @@ fn encode(kind: HelloKind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] 
 
 /// Parses a hello with that cookie. Returns its kind and nonce; `None` for other datagrams.
 fn parse(bytes: &[u8], cookie: &Cookie) -> Option<(HelloKind, Nonce)> {
-    let known = is_hello(bytes) && bytes[2..18] == cookie.0;
-    known.then(|| Some((kind_of(bytes)?, bytes[18..34].try_into().ok()?))).flatten()
+    parse_hello(bytes).filter(|(_, own, _)| own == cookie).map(|(kind, _, nonce)| (kind, nonce))
 }
 
 /// Returns the kind of a hello that was repeated after the flow has begun; `None` for a message. The datagram has
@@ -140,7 +105,7 @@ fn repeated_kind_of_length(start: &[u8], cookie: &Cookie) -> Option<HelloKind> {
 /// Repeats the welcome, since the previous one was lost.
 pub(crate) fn welcome_again(socket: BorrowedFd<'_>, cookie: &Cookie) {
     // On an error the client sends another confirmation.
-    drop(socket::send(socket, &encode(HelloKind::Welcome, cookie, &[0; 16]), false));
+    drop(socket::send(socket, &encode_hello(HelloKind::Welcome, cookie, &[0; 16]), false));
 }
 
 /// Number of welcomes sent across a link, since a link may lose some.
@@ -148,7 +113,7 @@ const WELCOMES_ACROSS_A_LINK: u32 = 3;
 
 /// Sends the hello on a connected socket.
 pub(crate) fn send_hello(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
-    let sent = socket::send(socket.as_fd(), &encode(HelloKind::Hello, cookie, &[0; 16]), true);
+    let sent = socket::send(socket.as_fd(), &encode_hello(HelloKind::Hello, cookie, &[0; 16]), true);
     let whole = |sent| if sent == HELLO_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
     sent.and_then(whole).map_err(|source| unreached("send a hello to", address, source))
 }
@@ -172,7 +137,7 @@ pub(crate) fn connect(
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| unreached(operation, &format!("{address} over {transport}"), source);
     let mut deadline = Deadline::new(timeout);
-    let mut message = encode(HelloKind::Hello, cookie, &[0; 16]);
+    let mut message = encode_hello(HelloKind::Hello, cookie, &[0; 16]);
     let (mut sent, mut answers) = (0, 0);
     let mut is_due = true;
     received::report_headers(socket.as_fd(), setup.server.is_some());
@@ -191,7 +156,7 @@ pub(crate) fn connect(
                         return Ok(Handshake { ignored: 0, header });
                     }
                     Some((HelloKind::Challenge, nonce)) => {
-                        message = encode(HelloKind::Confirm, cookie, &nonce);
+                        message = encode_hello(HelloKind::Confirm, cookie, &nonce);
                         answers += 1;
                     }
                     _ => is_due = false,
@@ -227,7 +192,9 @@ pub(crate) fn accept(
         let Some(Datagram { from, header, message }) = datagram else { continue };
         match message {
             // If the challenge cannot be sent, the client sends another hello.
-            Some((HelloKind::Hello, _)) => drop(socket.send_to(&challenge(cookie, &nonce), &from)),
+            Some((HelloKind::Hello, _)) => {
+                drop(socket.send_to(&encode_hello(HelloKind::Challenge, cookie, &nonce), &from))
+            }
             Some((HelloKind::Confirm, echoed)) if echoed == nonce => {
                 socket.connect(&from).map_err(error("connect to a client from"))?;
                 received::report_headers(socket.as_fd(), false);
@@ -246,7 +213,7 @@ pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(
     // Discards datagrams that other senders sent before the connect.
     let mut discarded = [0; 1];
     while socket::receive(socket.as_fd(), &mut discarded, false, false).is_ok() {}
-    let welcome = encode(HelloKind::Welcome, &setup.cookie, &[0; 16]);
+    let welcome = encode_hello(HelloKind::Welcome, &setup.cookie, &[0; 16]);
     // A server that only sends does not read repeated confirmations, and so would not repeat a lost welcome.
     for _ in 0..if setup.server.is_some() { WELCOMES_ACROSS_A_LINK } else { 1 } {
         socket::send(socket.as_fd(), &welcome, false)
@@ -425,7 +392,7 @@ mod tests {
     #[test]
     fn only_a_complete_hello_with_the_cookie_is_accepted() {
         for kind in [HelloKind::Hello, HelloKind::Challenge, HelloKind::Confirm, HelloKind::Welcome] {
-            let bytes = encode(kind, &OWN, &[9; 16]);
+            let bytes = encode_hello(kind, &OWN, &[9; 16]);
             assert!((4..=15).contains(&bytes[0]) && is_hello(&bytes));
             assert_eq!(parse(&bytes, &OWN), Some((kind, [9; 16])));
             assert_eq!(parse(&bytes, &Cookie([8; 16])), None, "a hello of another round");
@@ -440,17 +407,15 @@ mod tests {
 
     #[test]
     fn a_server_of_many_rounds_reads_the_cookie_from_the_hello() {
-        let parsed = |kind| parse_hello(&encode(kind, &OWN, &[9; 16]));
-        assert_eq!(parsed(HelloKind::Hello), Some(HelloMessage::Hello(OWN)));
-        assert_eq!(parsed(HelloKind::Confirm), Some(HelloMessage::Confirm(OWN, [9; 16])));
-        assert_eq!([parsed(HelloKind::Challenge), parsed(HelloKind::Welcome)], [None, None]);
-        assert_eq!(parse_hello(&encode(HelloKind::Hello, &OWN, &[0; 16])[..39]), None);
-        assert_eq!(parse(&challenge(&OWN, &[9; 16]), &OWN), Some((HelloKind::Challenge, [9; 16])));
+        for kind in [HelloKind::Hello, HelloKind::Challenge, HelloKind::Confirm, HelloKind::Welcome] {
+            assert_eq!(parse_hello(&encode_hello(kind, &OWN, &[9; 16])), Some((kind, OWN, [9; 16])));
+        }
+        assert_eq!(parse_hello(&encode_hello(HelloKind::Hello, &OWN, &[0; 16])[..39]), None);
     }
 
     #[test]
     fn a_repeated_hello_is_recognized_in_a_short_buffer() {
-        let bytes = encode(HelloKind::Confirm, &OWN, &[9; 16]);
+        let bytes = encode_hello(HelloKind::Confirm, &OWN, &[9; 16]);
         for room in [1, 2, 5, 20, 40] {
             assert_eq!(repeated_kind(&bytes[..room], 40, &OWN), Some(HelloKind::Confirm), "{room}");
         }
@@ -474,12 +439,9 @@ mod tests {
             }
             let start = &bytes[..room.min(bytes.len())];
             repeated_kind(start, bytes.len(), &OWN);
-            prop_assert_eq!(parse_challenge(&bytes, &OWN), None, "a challenge of another round");
-            let written = parse_hello(&bytes).map(|message| match message {
-                HelloMessage::Hello(cookie) => encode(HelloKind::Hello, &cookie, &bytes[18..34].try_into().unwrap()),
-                HelloMessage::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
-            });
-            prop_assert!(!is_like_one || written.is_some() == [4, 6].contains(&kind));
+            prop_assert_eq!(parse(&bytes, &OWN), None, "a hello of another round");
+            let written = parse_hello(&bytes).map(|(kind, cookie, nonce)| encode_hello(kind, &cookie, &nonce));
+            prop_assert!(!is_like_one || written.is_some() == (4..8).contains(&kind));
             prop_assert!(written.is_none_or(|written| written[..] == bytes));
         }
     }

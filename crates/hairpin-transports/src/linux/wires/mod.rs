@@ -9,5 +9,5 @@ pub(crate) mod port;
 pub(crate) mod socket;
 mod socket_kind;
 mod socket_port;
+pub(crate) mod socket_transport;
 mod stamping;
-pub(crate) mod unix;

@@ -149,14 +149,19 @@ fn nonblocking<'p>(
     blocks: bool,
     again: &'p mut Option<OwnedFd>,
     access: Access,
-) -> io::Result<BorrowedFd<'p>> {
+) -> Result<BorrowedFd<'p>, Miss> {
     if !blocks {
         return Ok(end.as_fd());
     }
     let opened = match again.take() {
         Some(opened) => opened,
         None => {
-            let opened = open_of_process(std::process::id(), end.as_raw_fd(), access)?;
+            let opened = open_of_process(std::process::id(), end.as_raw_fd(), access);
+            let opened = opened.map_err(|error| match error.raw_os_error() {
+                // A named pipe without readers (fifo(7)).
+                Some(libc::ENXIO) => Miss::Gone,
+                _ => error.into(),
+            })?;
             set_nonblocking(opened.as_fd(), true)?;
             opened
         }
@@ -181,21 +186,13 @@ impl Port for PipePort {
     }
 
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
-        match nonblocking(&self.to, self.blocks, &mut self.nonblocking.1, Access::Write) {
-            Ok(to) => Ok(write(to, bytes)?),
-            // Opening failed: a named pipe without readers (fifo(7)).
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(Miss::Gone),
-            Err(error) => Err(error.into()),
-        }
+        Ok(write(nonblocking(&self.to, self.blocks, &mut self.nonblocking.1, Access::Write)?, bytes)?)
     }
 
     fn send_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
         let blocks = self.blocks && !may_block;
-        match nonblocking(&self.to, blocks, &mut self.nonblocking.1, Access::Write) {
-            Ok(to) => Ok(send_file(to, file, from, bytes)?),
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(Miss::Gone),
-            Err(error) => Err(error.into()),
-        }
+        let to = nonblocking(&self.to, blocks, &mut self.nonblocking.1, Access::Write)?;
+        Ok(send_file(to, file, from, bytes)?)
     }
 
     fn try_receive(&mut self, into: &mut [u8]) -> Result<usize, Miss> {

@@ -14,7 +14,6 @@ use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
 use crate::system::received;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, TransportError};
-use crate::wires::ip_header::IpHeader;
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 
@@ -50,7 +49,11 @@ struct StreamListener {
 /// Maximum connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-pub(crate) fn listen(socket: Socket, kind: &SocketKind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+/// Creates a server on a bound socket.
+pub(super) fn listen(socket: Socket, kind: &SocketKind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    if kind.is_datagram() {
+        return Ok(Box::new(DatagramListener::new(socket, None, kind, setup)));
+    }
     let address = local_address(&socket);
     // A passed socket may already listen, with its own backlog.
     if !socket.is_listener().unwrap_or(false) {
@@ -65,21 +68,26 @@ pub(crate) fn listen(socket: Socket, kind: &SocketKind, setup: &Setup) -> Result
     Ok(Box::new(StreamListener { socket: Some(socket), address, pending, kind: *kind, setup: setup.clone() }))
 }
 
-/// Listens on a passed bound socket, or waits for the hello of a passed connection.
-pub(crate) fn listen_on(
+/// Creates a server on a passed socket: a bound socket, a connection whose hello is still to be received, or a datagram
+/// socket whose client has sent its hello.
+pub(super) fn listen_on(
     passed: PassedSocket,
     kind: &SocketKind,
     setup: &Setup,
 ) -> Result<Box<dyn Listener>, TransportError> {
     match passed {
         PassedSocket::Bound(socket) => listen(kind.adopt(socket, setup)?, kind, setup),
-        PassedSocket::Accepted(socket) => {
+        PassedSocket::Accepted(socket) if !kind.is_datagram() => {
             let socket = kind.adopt(socket, setup)?;
             let address = local_address(&socket);
             let pending = PendingConnections::of(socket);
             Ok(Box::new(StreamListener { socket: None, address, pending, kind: *kind, setup: setup.clone() }))
         }
-        PassedSocket::Confirmed(..) => Err(passed.unsupported(kind.transport)),
+        PassedSocket::Confirmed(socket, header) if kind.is_datagram() => {
+            let confirmed = Some(Handshake { ignored: 0, header });
+            Ok(Box::new(DatagramListener::new(kind.adopt(socket, setup)?, confirmed, kind, setup)))
+        }
+        PassedSocket::Accepted(_) | PassedSocket::Confirmed(..) => Err(passed.unsupported(kind.transport)),
     }
 }
 
@@ -115,15 +123,20 @@ fn wait_for(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result<
     Ok(false)
 }
 
-/// Connects a new socket to a listener.
-pub(crate) fn connect(
+/// Connects an open socket to a server.
+pub(super) fn connect(
+    socket: Socket,
     to: &SockAddr,
     address: &str,
     kind: &SocketKind,
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
-    let socket = kind.open(setup)?;
     binding::apply(&socket, &setup.binding)?;
+    if kind.is_datagram() {
+        socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
+        let handshake = hello::connect(&socket, kind.transport, address, setup)?;
+        return connection(kind, socket, setup, handshake);
+    }
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
     let reports_header = kind.family == Family::V6 && setup.server.is_some();
     received::report_headers(socket.as_fd(), reports_header);
@@ -143,7 +156,7 @@ pub(crate) fn connect(
     // which then connects to itself (RFC 9293, 3.5: simultaneous open).
     let (local, peer) = (socket.local_addr(), socket.peer_addr());
     if kind.family != Family::Unix && matches!((local, peer), (Ok(local), Ok(peer)) if local == peer) {
-        return Err(refused_error(address));
+        return Err(unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into()));
     }
     let header = if reports_header { received::last_packet_header(socket.as_fd()) } else { None };
     received::report_headers(socket.as_fd(), false);
@@ -166,10 +179,6 @@ fn connect_within(socket: &Socket, to: &SockAddr, timeout: Duration) -> std::io:
     socket.set_nonblocking(false)
 }
 
-fn refused_error(address: &str) -> TransportError {
-    unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into())
-}
-
 /// The server of a datagram socket. It connects the listening socket itself to the client: a second socket would need a
 /// shared port, which other processes could also bind.
 struct DatagramListener {
@@ -178,50 +187,16 @@ struct DatagramListener {
     address: String,
     /// Clients not connected yet.
     expected: u32,
+    /// Set if the socket was passed after its client's hello, so that only the welcome is missing.
+    confirmed: Option<Handshake>,
     kind: SocketKind,
     setup: Setup,
 }
 
-/// Creates a server on a bound socket.
-pub(crate) fn listen_datagram(socket: Socket, kind: &SocketKind, setup: &Setup) -> Box<dyn Listener> {
-    let address = local_address(&socket);
-    Box::new(DatagramListener { socket: Some(socket), address, expected: 1, kind: *kind, setup: setup.clone() })
-}
-
-/// Creates a server on a passed socket.
-pub(crate) fn listen_datagram_on(
-    passed: PassedSocket,
-    kind: &SocketKind,
-    setup: &Setup,
-) -> Result<Box<dyn Listener>, TransportError> {
-    match passed {
-        PassedSocket::Bound(socket) => Ok(listen_datagram(kind.adopt(socket, setup)?, kind, setup)),
-        PassedSocket::Accepted(_) => Err(passed.unsupported(kind.transport)),
-        PassedSocket::Confirmed(socket, header) => {
-            let socket = kind.adopt(socket, setup)?;
-            Ok(Box::new(ConfirmedListener { socket: Some(socket), header, kind: *kind, setup: setup.clone() }))
-        }
-    }
-}
-
-/// The server of a single client whose hello was received before the socket was passed.
-struct ConfirmedListener {
-    socket: Option<Socket>,
-    header: Option<IpHeader>,
-    kind: SocketKind,
-    setup: Setup,
-}
-
-impl Listener for ConfirmedListener {
-    fn address(&self) -> String {
-        self.socket.as_ref().map(local_address).unwrap_or_default()
-    }
-
-    fn accept(&mut self, _: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket, header, kind, setup } = self;
-        let socket = socket.take().ok_or_else(|| second_connection(kind.transport))?;
-        hello::welcome(&socket, &local_address(&socket), setup)?;
-        connection(kind, socket, setup, Handshake { ignored: 0, header: *header })
+impl DatagramListener {
+    fn new(socket: Socket, confirmed: Option<Handshake>, kind: &SocketKind, setup: &Setup) -> Self {
+        let address = local_address(&socket);
+        Self { socket: Some(socket), address, expected: 1, confirmed, kind: *kind, setup: setup.clone() }
     }
 }
 
@@ -238,8 +213,12 @@ impl Listener for DatagramListener {
     }
 
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket: slot, address, expected, kind, setup } = self;
+        let Self { socket: slot, address, expected, confirmed, kind, setup } = self;
         let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
+        if let Some(handshake) = confirmed {
+            hello::welcome(&socket, address, setup)?;
+            return connection(kind, socket, setup, *handshake);
+        }
         let mut next = None;
         let accepted = hello::accept(&socket, address, setup, is_abandoned, &mut || {
             next = if *expected > 1 { Some(open_shared(&socket, kind, setup)?) } else { None };
@@ -267,20 +246,6 @@ fn open_shared(connected: &Socket, kind: &SocketKind, setup: &Setup) -> Result<S
     let shared = connected.set_reuse_port(true).and_then(|()| socket.set_reuse_port(true));
     shared.and_then(|()| socket.bind(&connected.local_addr()?)).map_err(error)?;
     Ok(socket)
-}
-
-/// Connects an open socket to a server that waits for a hello.
-pub(crate) fn connect_datagram(
-    socket: Socket,
-    to: &SockAddr,
-    address: &str,
-    kind: &SocketKind,
-    setup: &Setup,
-) -> Result<Box<dyn Connection>, TransportError> {
-    binding::apply(&socket, &setup.binding)?;
-    socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
-    let handshake = hello::connect(&socket, kind.transport, address, setup)?;
-    connection(kind, socket, setup, handshake)
 }
 
 /// Describes the loopback device for [`hairpin_model::card::Receipt`].

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
@@ -10,6 +9,7 @@ use std::thread::JoinHandle;
 
 use hairpin_link::log::{HEADER, LogLine};
 use hairpin_model::{Failure, FailureKind};
+use rustix::io::ioctl_fionbio;
 
 use super::sockets::no_thread;
 use crate::links::LogTo;
@@ -142,7 +142,7 @@ fn open(to: &LogTo) -> Result<(String, File), Failure> {
 fn create(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    stream::set_blocking(file.as_fd())?;
+    ioctl_fionbio(&file, false)?;
     Ok(file)
 }
 

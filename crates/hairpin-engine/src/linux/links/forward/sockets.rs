@@ -89,7 +89,7 @@ pub(super) fn no_thread(error: &io::Error) -> Failure {
 
 impl Interfaces for SocketsUntil<'_> {
     fn places(&self) -> usize {
-        self.sockets.near.places().max(self.sockets.far.places())
+        self.sockets.near.ring.slots.max(self.sockets.far.ring.slots)
     }
 
     fn now_ns(&self) -> u64 {
@@ -102,13 +102,13 @@ impl Interfaces for SocketsUntil<'_> {
             Direction::Up => near,
             Direction::Down => far,
         };
-        let taken = from.receive(|frame| {
+        let taken = from.ring.receive(|frame| {
             let now_ns = stamps.now_ns();
             stamps.refresh(now_ns);
             take(&Arrival {
                 arrived_ns: stamps.arrived_ns(frame.realtime_ns, now_ns),
                 bytes: frame.bytes,
-                length_bytes: frame.length_bytes,
+                length_bytes: frame.length_bytes as usize,
                 had_tag: frame.had_tag,
             });
         });

@@ -8,11 +8,8 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::{HELLO_BYTES, HelloKind, HelloMessage, PendingConnections};
-use super::{
-    accept, challenge, confirm, connect, encode, encode_hello, is_hello, parse, parse_challenge, parse_hello,
-    repeated_kind, send_hello, welcome_again,
-};
+use super::{HELLO_BYTES, HelloKind, PendingConnections};
+use super::{accept, connect, encode_hello, is_hello, parse, parse_hello, repeated_kind, send_hello, welcome_again};
 use crate::system::socket::send;
 use crate::wire::{Cookie, Setup};
 use crate::wires::minimal_setup;
@@ -49,19 +46,11 @@ fn datagrams(mut input: &[u8]) -> Vec<&[u8]> {
 }
 
 fn check_datagram(datagram: &[u8]) {
-    let written = parse_hello(datagram).map(|message| match message {
-        HelloMessage::Hello(cookie) => {
-            encode(HelloKind::Hello, &cookie, &datagram[18..34].try_into().expect("16 bytes"))
-        }
-        HelloMessage::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
-    });
+    let written = parse_hello(datagram).map(|(kind, cookie, nonce)| encode_hello(kind, &cookie, &nonce));
     assert!(written.is_none_or(|written| written == datagram), "a parsed hello is encoded differently");
     let own = datagram.get(2..18).map_or(COOKIE, |cookie| Cookie(cookie.try_into().expect("16 bytes")));
     let kind = parse(datagram, &own).map(|(kind, _)| kind);
     assert_eq!(kind.is_some(), is_hello(datagram));
-    let nonce = parse_challenge(datagram, &own);
-    assert_eq!(kind == Some(HelloKind::Challenge), nonce.is_some());
-    assert!(nonce.is_none_or(|nonce| challenge(&own, &nonce) == datagram));
     for room in [1, 2, 20, datagram.len()] {
         let start = &datagram[..room.min(datagram.len())];
         assert!(kind.is_none() || repeated_kind(start, datagram.len(), &own) == kind, "a repeated hello");
@@ -120,13 +109,14 @@ fn server(datagrams: &[&[u8]]) {
     client.connect(server.local_addr().expect("an address")).expect("the server is there");
     client.set_nonblocking(true).expect("a socket");
     datagrams.iter().for_each(|datagram| drop(client.send(datagram)));
-    client.send(&encode_hello(&COOKIE)).expect("the server is there");
+    client.send(&encode_hello(HelloKind::Hello, &COOKIE, &[0; 16])).expect("the server is there");
     let mut calls = 0;
     let mut confirms = || {
         let mut answer = [0; 64];
         while let Ok(bytes) = client.recv(&mut answer) {
-            let nonce = parse_challenge(&answer[..bytes], &COOKIE).expect("the server sends challenges only");
-            client.send(&confirm(&COOKIE, &nonce)).expect("the server is there");
+            let (kind, nonce) = parse(&answer[..bytes], &COOKIE).expect("the server sends hellos only");
+            assert_eq!(kind, HelloKind::Challenge, "the server sends challenges only");
+            client.send(&encode_hello(HelloKind::Confirm, &COOKIE, &nonce)).expect("the server is there");
         }
         calls += 1;
         calls > datagrams.len() + 3
@@ -162,14 +152,14 @@ mod tests {
 
     #[test]
     fn the_corpus_of_hellos_is_replayed() {
-        let of = |kind| encode(kind, &COOKIE, &[9; 16]);
-        let first = encode_hello(&COOKIE);
+        let of = |kind| encode_hello(kind, &COOKIE, &[9; 16]);
+        let first = encode_hello(HelloKind::Hello, &COOKIE, &[0; 16]);
         let valid = [
             ("hello", input(&[&first])),
             ("challenge", input(&[&of(HelloKind::Challenge)])),
             ("confirm", input(&[&of(HelloKind::Confirm)])),
             ("welcome", input(&[&of(HelloKind::Welcome)])),
-            ("of-another-round", input(&[&encode_hello(&Cookie([8; 16]))])),
+            ("of-another-round", input(&[&encode_hello(HelloKind::Hello, &Cookie([8; 16]), &[0; 16])])),
             (
                 "all",
                 input(&[&of(HelloKind::Confirm), &of(HelloKind::Challenge), &first, &first, &of(HelloKind::Welcome)]),

@@ -1,0 +1,119 @@
+//! Transports over sockets: TCP, UDP and Unix domain sockets.
+//!
+//! Unix domain sockets have names in Linux's abstract namespace. Abstract names have no file, and vanish with the
+//! process (unix(7)).
+
+use std::io;
+use std::net::SocketAddr;
+
+use hairpin_model::{Card, Receipt, WhyNot};
+use socket2::{Protocol, SockAddr, Socket, Type};
+
+use super::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
+use crate::options::Family;
+use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
+use crate::wires::internet::server_end;
+use crate::wires::{bad_address, check, failed, minimal_setup};
+
+/// A transport over one type of socket.
+pub(crate) struct SocketTransport {
+    pub(crate) card: Card,
+    pub(crate) family: Family,
+    pub(crate) socket_type: Type,
+    pub(crate) protocol: Option<Protocol>,
+    /// Checks whether the kernel supports the protocol.
+    pub(crate) can_open: fn() -> Result<(), WhyNot>,
+    /// The part of the receipt that describes a bound socket; empty if unknown.
+    pub(crate) detail: fn(&Socket) -> String,
+}
+
+impl SocketTransport {
+    fn kind(&self) -> SocketKind {
+        let Self { card: Card { name: transport, options, .. }, family, socket_type, protocol, .. } = *self;
+        SocketKind { transport, family, socket_type, protocol, options }
+    }
+
+    /// Opens a socket and binds it to the server's address and port, or to an unused name that the kernel chooses
+    /// ("autobind").
+    fn bound(&self, setup: &Setup) -> Result<Socket, TransportError> {
+        let kind = self.kind();
+        let socket = kind.open(setup)?;
+        if self.family == Family::Unix {
+            let named = SockAddr::unix("").and_then(|any| socket.bind(&any));
+            named.map_err(|source| failed("name", &format!("a {kind} socket"), source, ""))?;
+            return Ok(socket);
+        }
+        let address = SocketAddr::new(server_end(self.family, setup), setup.port);
+        // Rounds can reuse the port although connections of the previous round are in TIME-WAIT.
+        let shared = if kind.is_datagram() { Ok(()) } else { socket.set_reuse_address(true) };
+        shared.and_then(|()| socket.bind(&address.into())).map_err(|source| cannot_bind(address, source))?;
+        Ok(socket)
+    }
+
+    /// Parses an address such as `@0002f`, or such as `127.0.0.1:7777` with the IP address of the server.
+    fn parse(&self, address: &str, setup: &Setup) -> Result<SockAddr, TransportError> {
+        if self.family == Family::Unix {
+            let name = address.strip_prefix('@').filter(|name| !name.is_empty());
+            let parsed = name.and_then(|name| SockAddr::unix(format!("\0{name}")).ok());
+            return parsed.ok_or_else(|| bad_address(address, "@NAME"));
+        }
+        let at = server_end(self.family, setup);
+        let parsed = address.parse::<SocketAddr>().ok().filter(|parsed| parsed.ip() == at && parsed.port() != 0);
+        let host = if at.is_ipv4() { at.to_string() } else { format!("[{at}]") };
+        parsed.map(SockAddr::from).ok_or_else(|| bad_address(address, &format!("{host}:PORT")))
+    }
+}
+
+impl Transport for SocketTransport {
+    fn card(&self) -> Card {
+        self.card.clone()
+    }
+
+    /// Checks whether a socket can be bound.
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        (self.can_open)()?;
+        let (place, hint) = match self.family {
+            Family::V4 => (loopback_detail("IPv4"), "bring the loopback device up: ip link set lo up"),
+            Family::V6 => {
+                let hint = "enable IPv6 on the loopback device: sysctl net.ipv6.conf.lo.disable_ipv6=0";
+                (loopback_detail("IPv6"), hint)
+            }
+            Family::Unix => ("abstract name".to_owned(), "allow Unix domain sockets in this sandbox"),
+        };
+        let socket = self.bound(&minimal_setup()).map_err(|error| WhyNot::new(error.to_string(), hint))?;
+        Ok(Receipt { detail: format!("{place}{}", (self.detail)(&socket)) })
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        check(&self.card, setup)?;
+        listen(self.bound(setup)?, &self.kind(), setup)
+    }
+
+    fn listen_on(&self, passed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        if self.family == Family::Unix {
+            return Err(passed.unsupported(self.card.name));
+        }
+        check(&self.card, setup)?;
+        listen_on(passed, &self.kind(), setup)
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
+        check(&self.card, setup)?;
+        let (kind, to) = (self.kind(), self.parse(address, setup)?);
+        // The client of a Unix datagram socket needs a name too, to receive answers.
+        let is_named = self.family == Family::Unix && kind.is_datagram();
+        let socket = if is_named { self.bound(setup)? } else { kind.open(setup)? };
+        connect(socket, &to, address, &kind, setup)
+    }
+}
+
+/// Returns the error of a failed bind.
+fn cannot_bind(address: SocketAddr, source: io::Error) -> TransportError {
+    let hint = match source.kind() {
+        io::ErrorKind::AddrInUse => "the port is occupied: choose another, or 0 for any free port",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege: choose another, or 0 for any",
+        io::ErrorKind::AddrNotAvailable => "no interface in this network namespace has the address",
+        _ => "",
+    };
+    failed("bind", &address.to_string(), source, hint)
+}
