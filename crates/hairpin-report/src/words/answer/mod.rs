@@ -179,21 +179,15 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>, who: &str
     let placed = |row: &&CaseSummary| format!("{} at p50 {}", name(row), latency(row.primary().latency_ns.p50));
     let names: Vec<String> = rows.iter().map(placed).collect();
     let words = ["Fastest round trip", "Fastest round trips", "Lowest p50"];
-    Some(ranked(verdict, words, &format!("{between} {path}{who}"), &names, 2))
+    Some(ranked(verdict, &words.map(|what| format!("{what}{between} {path}{who}")), &names, 2))
 }
 
 /// Names the best cases. The words are those for a single winner, for several cases, and for a case without a verdict.
-fn ranked(
-    verdict: Option<Verdict>,
-    [winner, several, untold]: [&str; 3],
-    where_found: &str,
-    names: &[String],
-    most: usize,
-) -> String {
+fn ranked(verdict: Option<Verdict>, [winner, alike, untold]: &[String; 3], names: &[String], most: usize) -> String {
     match verdict {
-        Some(Verdict::Faster) => format!("{winner}{where_found}: {}.", names[0]),
-        Some(_) => format!("{several}{where_found}, not separated in this run: {}.", shortened(names, most)),
-        None => format!("{untold}{where_found}: {}. {NO_WINNER}", names[0]),
+        Some(Verdict::Faster) => format!("{winner}: {}.", names[0]),
+        Some(_) => format!("{alike}, not separated in this run: {}.", shortened(names, most)),
+        None => format!("{untold}: {}. {NO_WINNER}", names[0]),
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn best(run: &Run, kind: CaseKind, rows: &[&CaseSummary], verdict: Op
         format!("{} at {figure}", name(row))
     };
     let named: Vec<String> = rows.iter().map(told).collect();
-    Some(ranked(verdict, [&what; 3], &over, &named, MAX_NAMED))
+    Some(ranked(verdict, &[&what; 3].map(|what| format!("{what}{over}")), &named, MAX_NAMED))
 }
 
 fn rate(row: &CaseSummary) -> String {
