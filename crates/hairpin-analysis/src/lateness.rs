@@ -30,11 +30,7 @@ const MAX_WAKING_SHARE: f64 = 0.1;
 const QUANTILES: [f64; 2] = [0.5, 0.99];
 
 /// Why a round's p50, and its p90 and above, do not count.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Late {
-    pub(crate) median: Option<LeftOut>,
-    pub(crate) tail: Option<LeftOut>,
-}
+pub(crate) type Late = [Option<LeftOut>; 2];
 
 /// A timed round, and why it is omitted.
 pub(crate) struct Judged<'r> {
@@ -49,7 +45,7 @@ pub(crate) struct Judged<'r> {
 pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
     let Some((first, measured)) = rounds.first() else { return Vec::new() };
     if measured.counts_if_disturbed {
-        return vec![Late::default(); rounds.len()];
+        return vec![[None, None]; rounds.len()];
     }
     let case = &first.order.case;
     if has_only_a_rate(case) {
@@ -77,7 +73,7 @@ pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
         };
         late.into_iter().zip(&messages).map(why).collect::<Vec<_>>()
     });
-    median_late.into_iter().zip(tail_late).map(|(median, tail)| Late { median, tail }).collect()
+    median_late.into_iter().zip(tail_late).map(|(median, tail)| [median, tail]).collect()
 }
 
 /// The time in ns for which the ends of a host were throttled in a round, at most the round's duration. For two hosts:
@@ -206,7 +202,7 @@ fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
             let lost_ns = (lost.waited_ns - waking_share * lost.span_ns) as u64;
             LeftOut::CpuTaken { lost_ns, span_ns }
         };
-        Late { median: lost.is_too_long(waking_share).then_some(why), tail: None }
+        [lost.is_too_long(waking_share).then_some(why), None]
     };
     lost.iter().map(judge).collect()
 }

@@ -41,11 +41,6 @@ pub fn why_blocked(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
     })
 }
 
-/// Returns the requested rate, in messages per second; `None` in a closed loop.
-pub fn requested_per_s(case: &Case) -> Option<f64> {
-    case.primary().load.rate_per_s()
-}
-
 /// Returns the rate at which the generator sent in one round, in messages per second.
 ///
 /// Divides the messages sent by the scheduled time plus the generator's lag at the end. The lag of a saturated
@@ -69,7 +64,7 @@ pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
 
 /// Returns the median share of the requested rate that was sent; `None` in a closed loop or without rounds.
 pub fn share_reached(case: &Case, rounds: &[&Measured]) -> Option<f64> {
-    let asked = requested_per_s(case)?;
+    let asked = case.primary().load.rate_per_s()?;
     let shares: Vec<f64> = rounds.iter().map(|measured| sent_per_s(asked, measured) / asked).collect();
     median(&shares)
 }

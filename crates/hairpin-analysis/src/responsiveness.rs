@@ -34,18 +34,20 @@ pub(crate) fn trimmed(samples: &Samples, phases: &PhaseSamples, phase: Phase) ->
     }
 }
 
-/// Returns the mean of the smallest 95 % of the values.
 fn trimmed_mean(values: &Histogram<u64>) -> f64 {
+    let value_ns = |ns: u64| values.median_equivalent(ns) as f64;
+    let all = values.iter_recorded().map(|one| (value_ns(one.value_iterated_to()), one.count_at_value()));
+    trimmed_mean_of(all, values.len())
+}
+
+/// Returns the mean of the smallest 95 % of `count` values, given in ascending order with their counts.
+fn trimmed_mean_of(values: impl Iterator<Item = (f64, u64)>, count: u64) -> f64 {
     // Rounded up, at least one value.
-    let kept = ((values.len() as f64 * TRIMMED_SHARE).ceil() as u64).max(1);
+    let kept = ((count as f64 * TRIMMED_SHARE).ceil() as u64).max(1);
     let (mut left, mut sum) = (kept, 0.0);
-    for value in values.iter_recorded() {
-        let counted = value.count_at_value().min(left);
-        sum += counted as f64 * values.median_equivalent(value.value_iterated_to()) as f64;
-        left -= counted;
-        if left == 0 {
-            break;
-        }
+    for (value, count) in values {
+        sum += count.min(left) as f64 * value;
+        left -= count.min(left);
     }
     sum / (kept - left).max(1) as f64
 }
@@ -77,8 +79,8 @@ fn estimated_by_tcp(measured: &Measured) -> Option<f64> {
         let states = loaded_states(measured, load)?.filter(|state| state.round_trip_ns > 0);
         let mut times: Vec<f64> = states.map(|state| state.round_trip_ns as f64).collect();
         times.sort_by(f64::total_cmp);
-        let kept = ((times.len() as f64 * TRIMMED_SHARE).ceil() as usize).min(times.len());
-        (kept > 0).then(|| times[..kept].iter().sum::<f64>() / kept as f64)
+        let count = times.len() as u64;
+        (count > 0).then(|| trimmed_mean_of(times.into_iter().map(|time| (time, 1)), count))
     };
     loads(measured).filter_map(of_load).reduce(f64::max)
 }

@@ -207,7 +207,7 @@ fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Me
         reasons.push(Invalid::NoSamples);
     }
     if let (Some(asked_per_s), Some(reached)) =
-        (open_loop::requested_per_s(case), open_loop::share_reached(case, measured))
+        (case.primary().load.rate_per_s(), open_loop::share_reached(case, measured))
         && reached < open_loop::MIN_SHARE_REACHED
     {
         let held_up = open_loop::why_blocked(case, measured);

@@ -3,7 +3,7 @@
 use hairpin_model::flow::Direction;
 use hairpin_model::phases::Phase;
 use hairpin_model::{
-    AddedFigures, ByPhase, Case, CpuFigures, CurvePoint, Figure, FlowRecord, Ledger, LeftOut, LoadFigures,
+    AddedFigures, ByPhase, Case, CpuFigures, CurvePoint, EndReport, Figure, FlowRecord, Ledger, LeftOut, LoadFigures,
     LoadedMoment, LoadedOverTime, Measured, Percentiles, PhaseCounts, PhaseFigures, PhasesOfCase, ProbeFigures,
     ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, RoundLeftOut, Samples, Span, UnderLoad,
 };
@@ -149,27 +149,20 @@ fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
     deepest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(way, _)| way)
 }
 
-/// Summarizes the case over its rounds; `None` without a probe. `idle` is the percentile curve of the idle phase.
+/// Summarizes the case over its rounds; `None` without a probe. `idle_curve` is the percentile curve of the idle phase.
 pub(crate) fn summary(
     case: &Case,
     over_rounds: &OverRounds<'_>,
-    idle: Vec<CurvePoint>,
+    idle_curve: Vec<CurvePoint>,
     left_out: Vec<RoundLeftOut>,
 ) -> Option<UnderLoad> {
     if !case.is_under_load() {
         return None;
     }
-    let phases = PhasesOfCase {
-        idle: PhaseFigures {
-            probe: ProbeFigures { curve: idle, ..probe(over_rounds, Phase::Idle) },
-            ..phase(case, over_rounds, Phase::Idle)
-        },
-        loaded: PhaseFigures { probe: probe(over_rounds, Phase::Loaded), ..phase(case, over_rounds, Phase::Loaded) },
-        recovering: PhaseFigures {
-            probe: probe(over_rounds, Phase::Recovering),
-            ..phase(case, over_rounds, Phase::Recovering)
-        },
-    };
+    let [mut idle, loaded, recovering] =
+        [Phase::Idle, Phase::Loaded, Phase::Recovering].map(|of| phase(case, over_rounds, of));
+    idle.probe.curve = idle_curve;
+    let phases = PhasesOfCase { idle, loaded, recovering };
     let added = |of: fn(&Percentiles) -> f64| over_rounds.median(|measured| added_ns(measured, of));
     let has_p99 = |phase: &PhaseFigures| phase.probe.latency_ns.p99.is_some();
     let added_ns = AddedFigures {
@@ -221,17 +214,15 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
     let most = over_rounds.measured.iter().filter_map(|measured| {
         max_queue_bytes(measured, queue_direction(case, measured)?, span(measured)?).map(|bytes| bytes as f64)
     });
-    let cpu_ns = |measured: &Measured, of: &dyn Fn(&hairpin_model::round::EndReport) -> Option<f64>| -> Option<f64> {
-        measured.ends.iter().map(of).sum()
-    };
     PhaseFigures {
-        probe: ProbeFigures::default(),
+        probe: probe(over_rounds, phase),
         load: LoadFigures { goodput_bytes_per_s: over_rounds.median(goodput_in_phase) },
         queue_bytes: p50.map(|p50| QueueBytes { p50, max: most.fold(0.0, f64::max) }),
         cpu: CpuFigures {
             used: over_rounds.median(|measured| {
-                let used = cpu_ns(measured, &|end| Some(end.phase_usage.as_ref()?.get(phase).cpu_ns as f64))?;
-                Some(used / length_ns(span(measured)?)).filter(|used| used.is_finite())
+                let cpu_ns = |end: &EndReport| Some(end.phase_usage.as_ref()?.get(phase).cpu_ns as f64);
+                let used_ns: Option<f64> = measured.ends.iter().map(cpu_ns).sum();
+                Some(used_ns? / length_ns(span(measured)?)).filter(|used| used.is_finite())
             }),
             probe_waited_ns: over_rounds.median(|measured| waited_ns_per_message(measured, phase)),
         },

@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use hairpin_model::round::Purpose;
 use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
 
-use crate::lateness::{self, Judged, Late};
+use crate::lateness::{self, Judged};
 use crate::{two_hosts, under_load};
 
 /// Judges the timed rounds of one case.
 pub(crate) fn judged<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<Judged<'r>> {
     let rounds: Vec<_> = rounds.filter_map(|round| Some((round, round.measured()?))).collect();
     let late = lateness::judge(&rounds);
-    let judged = rounds.into_iter().zip(late).map(|((round, measured), Late { median, tail })| {
+    let judged = rounds.into_iter().zip(late).map(|((round, measured), [median, tail])| {
         let why = omission_reason(measured).or(median);
         Judged { round, measured, why_tail: tail.filter(|_| why.is_none()), why }
     });

@@ -227,7 +227,15 @@ impl Finding {
 
     /// Adds the fact `key` with the value 1 if `holds` is true.
     pub fn with_if(self, holds: bool, key: Key) -> Self {
-        if holds { self.with(key, 1.0) } else { self }
+        self.with_some(key, holds.then_some(1.0))
+    }
+
+    /// Adds the fact `key` if it has a value.
+    pub fn with_some(self, key: Key, value: Option<impl Into<FactValue>>) -> Self {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
     }
 }
 

@@ -7,63 +7,47 @@ use std::io::Write;
 
 use hairpin_model::round_columns::ROUND_COLUMNS;
 use hairpin_model::samples::COLUMNS;
-use hairpin_model::{CaseSummary, Figure, Flow, RoundRecord, Run, Samples, printable};
+use hairpin_model::{CaseSummary, Flow, RoundRecord, Run, Samples, printable};
 
 use crate::columns::{self, Column, Value};
-
-/// A row under construction. The names of the first row become the header.
-#[derive(Default)]
-struct Row {
-    names: Vec<String>,
-    cells: Vec<String>,
-}
-
-impl Row {
-    fn put(&mut self, name: &str, cell: impl ToString) {
-        self.names.push(name.to_owned());
-        self.cells.push(printable::line(&cell.to_string()).into_owned());
-    }
-
-    fn number(&mut self, name: &str, number: Option<f64>) {
-        let shown = number.filter(|number| number.is_finite());
-        self.put(name, shown.map(|number| number.to_string()).unwrap_or_default());
-    }
-
-    /// Adds `p50_ns`, `p50_ns_low`, `p50_ns_high`.
-    fn figure(&mut self, name: &str, figure: Option<Figure>) {
-        self.number(name, figure.map(|figure| figure.value));
-        self.number(&format!("{name}_low"), figure.and_then(|figure| figure.low));
-        self.number(&format!("{name}_high"), figure.and_then(|figure| figure.high));
-    }
-}
 
 /// Returns the summaries as CSV: a header line, then one row per case in plan order. Omits columns that are empty in
 /// every row. Empty without cases.
 pub fn summary(run: &Run) -> String {
-    let rows: Vec<Row> = run.cases.iter().map(row).collect();
-    let Some(Row { names, .. }) = rows.first() else { return String::new() };
-    let has_value = |place: &usize| rows.iter().any(|row| !row.cells[*place].is_empty());
-    let used: Vec<usize> = (0..names.len()).filter(has_value).collect();
+    if run.cases.is_empty() {
+        return String::new();
+    }
+    let all = columns::all().flat_map(|column| cells(column, &run.cases));
+    let used: Vec<Vec<String>> = all.filter(|cells| cells[1..].iter().any(|cell| !cell.is_empty())).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
-    for record in std::iter::once(names).chain(rows.iter().map(|row| &row.cells)) {
-        writer.write_record(used.iter().map(|&place| &record[place])).expect(IN_MEMORY);
+    for line in 0..=run.cases.len() {
+        writer.write_record(used.iter().map(|cells| &cells[line])).expect(IN_MEMORY);
     }
     String::from_utf8(writer.into_inner().expect(IN_MEMORY)).expect("all cells are UTF-8")
 }
 
 const IN_MEMORY: &str = "writing to memory with rows of one length cannot fail";
 
-fn row(summary: &CaseSummary) -> Row {
-    let mut row = Row::default();
-    for Column { name, value, .. } in columns::all() {
-        match value {
-            Value::Words(of) => row.put(name, of(summary)),
-            Value::Count(of) => row.put(name, of(summary)),
-            Value::Number(_, of) => row.number(name, of(summary)),
-            Value::Figure(_, of) => row.figure(name, of(summary)),
-        }
+/// Returns the cells of a column, its name first. A figure has three columns: `p50_ns`, `p50_ns_low`, `p50_ns_high`.
+fn cells(column: &Column, rows: &[CaseSummary]) -> Vec<Vec<String>> {
+    let texts = |suffix: &str, of: &dyn Fn(&CaseSummary) -> String| {
+        let texts = rows.iter().map(|row| printable::line(&of(row)).into_owned());
+        std::iter::once(format!("{}{suffix}", column.name)).chain(texts).collect()
+    };
+    let numbers = |suffix: &str, of: &dyn Fn(&CaseSummary) -> Option<f64>| {
+        let text = |number: f64| if number.is_finite() { number.to_string() } else { String::new() };
+        texts(suffix, &|row| of(row).map(text).unwrap_or_default())
+    };
+    match column.value {
+        Value::Words(of) => vec![texts("", &of)],
+        Value::Count(of) => vec![texts("", &|row| of(row).to_string())],
+        Value::Number(_, of) => vec![numbers("", &of)],
+        Value::Figure(_, of) => vec![
+            numbers("", &|row| Some(of(row)?.value)),
+            numbers("_low", &|row| of(row)?.low),
+            numbers("_high", &|row| of(row)?.high),
+        ],
     }
-    row
 }
 
 /// Writes the samples of each flow as rows, with the columns of `samples.parquet` and the latency.

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use hairpin_model::ladder::{self};
-use hairpin_model::names::{joined, shortened};
+use hairpin_model::ladder::{self, CaseKind};
+use hairpin_model::names::{distinct, grouped, joined, shortened};
 use hairpin_model::{Capture, CaseSummary, Figure, Group, Run, path, quantities};
 
 /// Heading of the table of first exchanges.
@@ -35,7 +35,8 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
         let names: Vec<String> = alike.map(|row| ladder::row_name(row)).collect();
         (!names.is_empty()).then(|| format!("{} ({})", names.join(", "), group.name))
     };
-    let groups: Vec<String> = groups.iter().filter_map(|group| of(group)).collect();
+    let groups = groups.iter().filter(|group| group.kind == CaseKind::Exchanges);
+    let groups: Vec<String> = groups.filter_map(|group| of(group)).collect();
     (!groups.is_empty()).then(|| {
         format!(
             "Not shown, as their first exchanges are within {MIN_RATIO}x of the p50, or have intervals that include it: \
@@ -47,24 +48,20 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
 
 /// Names the remedies that merge writes and so omit some or all pauses of `--gap`; `None` if there are none.
 pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
-    let (mut without, mut fewer): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    for row in groups.iter().flat_map(|group| &group.rows) {
-        let Some(exchange) = &row.case.primary().load.exchange() else { continue };
-        let names = match exchange.pauses_left() {
-            Some(0) => &mut without,
-            Some(_) => &mut fewer,
-            None => continue,
-        };
-        let name = exchange.remedy.to_string();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let said = |names: &[String], what: &str| {
-        let have = if names.len() == 1 { "has" } else { "have" };
-        (!names.is_empty()).then(|| format!("{} {have} {what}", joined(names)))
+    let named = |is_meant: fn(usize) -> bool| {
+        let rows = groups.iter().flat_map(|group| &group.rows);
+        let exchanges = rows.filter_map(|row| row.case.primary().load.exchange());
+        let meant = exchanges.filter(|exchange| exchange.pauses_left().is_some_and(is_meant));
+        distinct(meant.map(|exchange| exchange.remedy.to_string()))
     };
-    let said: Vec<String> = [said(&without, "none"), said(&fewer, "fewer")].into_iter().flatten().collect();
+    let said = |names: Vec<String>, what: &str| {
+        let have = if names.len() == 1 { "has" } else { "have" };
+        (!names.is_empty()).then(|| format!("{} {have} {what}", joined(&names)))
+    };
+    let said: Vec<String> = [said(named(|left| left == 0), "none"), said(named(|left| left > 0), "fewer")]
+        .into_iter()
+        .flatten()
+        .collect();
     (!said.is_empty()).then(|| {
         format!(
             "Pauses between writes (--gap): {}. If your program needs these pauses, add them to the times.",
@@ -111,7 +108,7 @@ const MAX_LISTED: usize = 4;
 /// Returns notes on captures: saved captures by file, skipped captures by reason. True marks lost data.
 pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     let mut saved: Vec<String> = Vec::new();
-    let mut skipped: Vec<(String, Vec<String>)> = Vec::new();
+    let mut skipped: Vec<(&String, String)> = Vec::new();
     let mut notes = Vec::new();
     for (row, trace) in run.cases.iter().filter_map(|row| row.trace.as_ref().map(|trace| (row, trace))) {
         let name = name(row);
@@ -127,20 +124,15 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
                 }
                 saved.push(format!("{file} ({name}, {})", quantities::counted(*packets, "packet")));
             }
-            Capture::Skipped { reason } => match skipped.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, names)) => names.push(name),
-                None => skipped.push((reason.clone(), vec![name])),
-            },
+            Capture::Skipped { reason } => skipped.push((reason, name)),
         }
     }
     if !saved.is_empty() {
         notes.insert(0, (false, shortened(&saved, MAX_LISTED)));
     }
-    notes.extend(
-        skipped
-            .into_iter()
-            .map(|(reason, names)| (false, format!("not made for {}: {reason}", shortened(&names, MAX_LISTED)))),
-    );
+    let told =
+        |(reason, names): (&String, Vec<String>)| format!("not made for {}: {reason}", shortened(&names, MAX_LISTED));
+    notes.extend(grouped(skipped).into_iter().map(|skipped| (false, told(skipped))));
     notes
 }
 

@@ -4,7 +4,7 @@ use hairpin_model::fact::number;
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::{count, counted};
 use hairpin_model::trace::End;
-use hairpin_model::{Environment, Fact, Fallback, Host, Interface, Ledger, Run, Way, fact_names};
+use hairpin_model::{EndSummary, Environment, Fact, Fallback, Host, Interface, Ledger, Run, Way, fact_names};
 
 /// Returns one line per host; empty for a run on one host.
 pub(crate) fn lines(run: &Run) -> Vec<String> {
@@ -95,15 +95,9 @@ pub(crate) fn fallbacks(run: &Run) -> Vec<String> {
 /// Returns the facts that each end knows about the path, without duplicates: `Server lab: path MTU 1500 B; received
 /// with TTL 57, DSCP 0, ECN 0`.
 pub(crate) fn paths(run: &Run) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for end in run.cases.iter().filter(|row| row.case.host().is_some()).flat_map(|row| &row.ends) {
-        if let Some(known) = path_facts(&end.facts) {
-            let line = format!("{}: {known}", name(run, end.role));
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
-    }
+    let ends = run.cases.iter().filter(|row| row.case.host().is_some()).flat_map(|row| &row.ends);
+    let line = |end: &EndSummary| Some(format!("{}: {}", name(run, end.role), path_facts(&end.facts)?));
+    let mut lines = distinct(ends.filter_map(line));
     lines.sort();
     // Omit a line if another line begins with it.
     let says_more = |line: &str| lines.iter().any(|other| other.len() > line.len() && other.starts_with(line));

@@ -52,18 +52,14 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     /// Maximum reasons listed.
     const MAX_LISTED: usize = 2;
-    let of_row = |row: &&CaseSummary| row.path.relay.as_ref().map_or(0, |link| link.rounds_left_out.len() as u64);
-    let rows: Vec<&CaseSummary> = link.rows.iter().copied().filter(|row| of_row(row) > 0).collect();
-    let all: u64 = rows.iter().map(of_row).sum();
-    let names: Vec<String> = rows
-        .iter()
-        .map(|row| format!("{} {}", row.case.without_link().label(), quantities::count(of_row(row))))
-        .collect();
-    let whys: Vec<&str> = rows
-        .iter()
-        .flat_map(|row| &row.path.relay.as_ref().expect("rows with rounds left out").rounds_left_out)
-        .map(String::as_str)
-        .collect();
+    let each = link.rows.iter().filter_map(|row| Some((*row, &row.path.relay.as_ref()?.rounds_left_out)));
+    let rows: Vec<(&CaseSummary, &Vec<String>)> = each.filter(|(_, left_out)| !left_out.is_empty()).collect();
+    let name = |(row, left_out): &(&CaseSummary, &Vec<String>)| {
+        format!("{} {}", row.case.without_link().label(), quantities::count(left_out.len() as u64))
+    };
+    let names: Vec<String> = rows.iter().map(name).collect();
+    let whys: Vec<&str> = rows.iter().flat_map(|(_, left_out)| *left_out).map(String::as_str).collect();
+    let all = whys.len() as u64;
     let more = match whys.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!("; and {more} more"),
@@ -71,7 +67,7 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     let (rounds, do_not) = (quantities::counted(all, "round"), if all == 1 { "does not" } else { "do not" });
     let why = whys.iter().take(MAX_LISTED).copied().collect::<Vec<_>>().join("; ");
     let text = format!("{rounds} {do_not} count: {} ({why}{more})", names.join(", "));
-    (all > 0).then(|| (rows.iter().any(|row| !row.valid), text))
+    (all > 0).then(|| (rows.iter().any(|(row, _)| !row.valid), text))
 }
 
 /// Returns `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us

@@ -1,13 +1,13 @@
 //! One-way loads and probes under load, for tables and charts. Cases in one series differ in a single varied
 //! quantity, which has a column or an axis. The heading has the words that all cases share.
 
-use std::collections::BTreeMap;
-
 use hairpin_model::flow::Direction;
 use hairpin_model::ladder::{self, CaseKind};
-use hairpin_model::names::distinct;
+use hairpin_model::names::{distinct, grouped};
 use hairpin_model::quantities::{self, exact_bytes};
 use hairpin_model::{Arrivals, CaseSummary, Figure, Flow, FlowSummary, Group, Load, PacingFigures, Run};
+
+use crate::charts::axis::extremes;
 
 #[derive(Default)]
 pub(crate) struct Shared {
@@ -103,10 +103,20 @@ impl Shared {
 fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
     let loaded: Vec<Vec<String>> =
         rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
-    let Some((first, others)) = loaded.split_first().filter(|(_, others)| !others.is_empty()) else {
-        return Vec::new();
-    };
-    first.iter().skip(1).filter(|word| others.iter().all(|words| words.contains(word))).cloned().collect()
+    if loaded.len() > 1 { common_words(&loaded) } else { Vec::new() }
+}
+
+/// Returns the words after the first that all these names have.
+pub(crate) fn common_words(names: &[Vec<String>]) -> Vec<String> {
+    let mut words = names.first().map_or_else(Vec::new, |first| first[1..].to_vec());
+    words.retain(|word| names.iter().all(|name| name[1..].contains(word)));
+    words
+}
+
+/// Returns the first word of a name, and the other words that are not shared.
+pub(crate) fn own_words<'n>(name: &'n [String], shared: &[String]) -> Vec<&'n str> {
+    let own = name.iter().enumerate().filter(|(place, word)| *place == 0 || !shared.contains(word));
+    own.map(|(_, word)| word.as_str()).collect()
 }
 
 /// Returns the direction of messages, as text.
@@ -153,18 +163,12 @@ pub(crate) struct Series<'r> {
 
 /// Groups cases into series, in the order of their first cases.
 pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared: &Shared) -> Vec<Series<'r>> {
-    let mut all: Vec<Series<'r>> = Vec::new();
-    for row in rows {
-        let words = shared.series(row);
-        match all.iter_mut().find(|series| series.words == words) {
-            Some(series) => series.rows.push(row),
-            None => all.push(Series { words, rows: vec![row] }),
-        }
-    }
-    for series in &mut all {
-        series.rows.sort_by(|a, b| varied(a).total_cmp(&varied(b)));
-    }
-    all
+    let by_words = grouped(rows.into_iter().map(|row| (shared.series(row), row)));
+    let sorted = |(words, mut rows): (Vec<String>, Vec<&'r CaseSummary>)| {
+        rows.sort_by(|a, b| varied(a).total_cmp(&varied(b)));
+        Series { words, rows }
+    };
+    by_words.into_iter().map(sorted).collect()
 }
 
 /// The cases of one kind, grouped by waiting mode, placement and path.
@@ -213,14 +217,13 @@ impl<'r> Blocks<'r> {
 /// Each line counts the rates per series at which the median gap was not kept: `sleep+spin: median gap 0.998-1.00x
 /// nominal, p99 gap 1.02-1.38x; median gap not kept at 2 rates of udp from 256 k/s on`.
 pub(crate) fn pacing(run: &Run) -> Vec<String> {
-    let mut methods: BTreeMap<(String, String), Vec<Paced<'_>>> = BTreeMap::new();
-    for row in &run.cases {
-        let Load::Offered { arrivals, .. } = row.case.primary().load else { continue };
-        if let Some(pacing) = row.one_way().and_then(|figures| figures.pacing) {
-            let key = (pacing.method.to_string(), arrivals.to_string());
-            methods.entry(key).or_default().push(Paced { row, pacing, arrivals });
-        }
-    }
+    let paced = run.cases.iter().filter_map(|row| {
+        let Load::Offered { arrivals, .. } = row.case.primary().load else { return None };
+        let pacing = row.one_way()?.pacing?;
+        Some(((pacing.method.to_string(), arrivals.to_string()), Paced { row, pacing, arrivals }))
+    });
+    let mut methods = grouped(paced);
+    methods.sort_by(|(one, _), (other, _)| one.cmp(other));
     let shared = Shared::of(run.cases.iter());
     let line = |((method, arrivals), all): ((String, String), Vec<Paced<'_>>)| {
         let is_fixed = all.iter().all(|paced| paced.arrivals == Arrivals::Fixed);
@@ -281,10 +284,7 @@ fn describe_pacing(all: Vec<Paced<'_>>, shared: &Shared) -> Option<String> {
 
 /// Formats a range as `1.00-1.38x`, or as `1.00x` if both ends are equal.
 fn range(values: impl Iterator<Item = f64>) -> Option<String> {
-    let (low, high) = values.fold(None, |so_far: Option<(f64, f64)>, value| {
-        let (low, high) = so_far.unwrap_or((value, value));
-        Some((low.min(value), high.max(value)))
-    })?;
+    let (low, high) = extremes(values)?;
     let (low, high) = (quantities::factor(low), quantities::factor(high));
     Some(if low == high { high } else { format!("{}-{high}", low.trim_end_matches('x')) })
 }

@@ -8,6 +8,8 @@ use hairpin_model::names::joined;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, Run};
 
+use crate::one_way::{common_words, own_words};
+
 /// A chain of cases, in which each case is compared with the previous case.
 pub(crate) struct Order<'r> {
     pub(crate) group: String,
@@ -73,10 +75,15 @@ pub(crate) fn orders(run: &Run) -> Vec<Order<'_>> {
 
 /// Returns the heading. All orders of a run compare the same quantity, because all cases have the same kind of load.
 pub(crate) fn heading(orders: &[Order<'_>]) -> &'static str {
-    match orders.first().map(|chain| chain.figure) {
-        Some(ComparedBy::Rate) => "Which has the highest message rate",
-        Some(ComparedBy::Goodput) => "Which has the highest goodput",
-        _ => "Which is faster at p50",
+    words(orders.first().map_or(ComparedBy::P50, |chain| chain.figure))[0]
+}
+
+/// Returns the heading of orders by this figure, and the meaning of their first place.
+fn words(figure: ComparedBy) -> [&'static str; 2] {
+    match figure {
+        ComparedBy::Rate => ["Which has the highest message rate", "the highest rate"],
+        ComparedBy::Goodput => ["Which has the highest goodput", "the highest goodput"],
+        _ => ["Which is faster at p50", "the lowest p50"],
     }
 }
 
@@ -91,9 +98,7 @@ impl<'r> Order<'r> {
 
     /// Returns the words after the first that all cases share, for the chain's title.
     fn shared(&self) -> Vec<String> {
-        let mut words: Vec<String> = row_words(self.first).split_off(1);
-        words.retain(|word| self.rows().all(|row| row_words(row)[1..].contains(word)));
-        words
+        common_words(&self.rows().map(row_words).collect::<Vec<_>>())
     }
 
     /// Returns the group and the shared words: `block, same-cpu, 64 KiB`.
@@ -101,24 +106,12 @@ impl<'r> Order<'r> {
         std::iter::once(self.group.clone()).chain(self.shared()).collect::<Vec<_>>().join(", ")
     }
 
-    fn meaning_of_first(&self) -> &'static str {
-        match self.figure {
-            ComparedBy::Rate => "the highest rate",
-            ComparedBy::Goodput => "the highest goodput",
-            _ => "the lowest p50",
-        }
-    }
-
     /// Returns the ranks from best to worst.
     pub(crate) fn places(&self) -> Vec<Place> {
         let shared = self.shared();
-        let name = |row: &CaseSummary| {
-            let words = row_words(row);
-            let kept = words.iter().enumerate().filter(|(at, word)| *at == 0 || !shared.contains(word));
-            kept.map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" ")
-        };
-        let mut places =
-            vec![Place { mark: "1.".to_owned(), meaning: self.meaning_of_first(), names: vec![name(self.first)] }];
+        let name = |row: &CaseSummary| own_words(&row_words(row), &shared).join(" ");
+        let meaning = words(self.figure)[1];
+        let mut places = vec![Place { mark: "1.".to_owned(), meaning, names: vec![name(self.first)] }];
         let (mut number, more_is_better) = (1, self.figure.more_is_better());
         for step in &self.steps {
             let mut add = |mark: String, meaning, name| places.push(Place { mark, meaning, names: vec![name] });

@@ -1,10 +1,9 @@
 //! Sentences for the terminal and the page.
 
-use std::collections::BTreeMap;
-
 use hairpin_model::finding::Severity;
 use hairpin_model::ledger::{in_words, is_of_the_namespace};
-use hairpin_model::names::grouped;
+use hairpin_model::names::{distinct, grouped};
+use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::round::Purpose;
 use hairpin_model::run::State;
@@ -158,39 +157,27 @@ pub(crate) fn skipped(run: &Run) -> Vec<(String, Vec<String>)> {
 pub(crate) fn only_failure(run: &Run) -> Option<String> {
     let has_failed = |row: &CaseSummary| row.rounds == 0 && !row.failed_rounds.is_empty();
     match failures(run).as_slice() {
-        [(_, times, cause)] if run.cases.iter().all(has_failed) => {
-            Some(format!("{} failed: {cause}", counted(*times, "round")))
-        }
+        [(_, times, cause)] if run.cases.iter().all(has_failed) => Some(format!("{times} failed: {cause}")),
         _ => None,
     }
 }
 
 /// Returns failed rounds as case, number of rounds, and cause. Rounds of all cases whose causes differ only in
 /// numbers are grouped, with the first cause.
-pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
-    let mut kinds: Vec<(String, Vec<&str>, Vec<&String>)> = Vec::new();
-    for (row, cause) in run.cases.iter().flat_map(|row| row.failed_rounds.iter().map(move |cause| (row, cause))) {
-        let kind = without_numbers(cause);
-        let place = kinds.iter().position(|(known, ..)| *known == kind).unwrap_or_else(|| {
-            kinds.push((kind, Vec::new(), Vec::new()));
-            kinds.len() - 1
-        });
-        let (_, labels, causes) = &mut kinds[place];
-        if !labels.contains(&row.label.as_str()) {
-            labels.push(&row.label);
-        }
-        causes.push(cause);
-    }
-    let told = |(_, labels, causes): (String, Vec<&str>, Vec<&String>)| {
-        let label = match labels.as_slice() {
-            [] | [_] => labels.concat(),
-            [first, others @ ..] => format!("{first} and {}", counted(others.len() as u64, "other case")),
+pub(crate) fn failures(run: &Run) -> Vec<(String, String, String)> {
+    let failed = run.cases.iter().flat_map(|row| row.failed_rounds.iter().map(move |cause| (row, cause)));
+    let by_kind = failed.map(|(row, cause)| (without_numbers(cause), (row.label.as_str(), cause)));
+    let told = |(_, rounds): (String, Vec<(&str, &String)>)| {
+        let label = match distinct(rounds.iter().map(|(label, _)| *label)).as_slice() {
+            [only] => (*only).to_owned(),
+            labels => format!("{} and {}", labels[0], counted(labels.len() as u64 - 1, "other case")),
         };
-        let (times, first) = (causes.len() as u64, causes[0]);
-        let differ = causes.iter().any(|cause| *cause != first);
+        let first = rounds[0].1;
+        let differ = rounds.iter().any(|(_, cause)| *cause != first);
+        let times = counted(rounds.len() as u64, "round");
         (label, times, if differ { format!("the first, {first}") } else { first.clone() })
     };
-    kinds.into_iter().map(told).collect()
+    grouped(by_kind).into_iter().map(told).collect()
 }
 
 /// Removes numbers from a cause, because numbers such as ports differ between rounds.
@@ -288,21 +275,12 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
 /// requested value. True if the kernel did not grant the requested value.
 pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     let mut notes = Vec::new();
-    let mut left_off: Vec<String> = Vec::new();
-    let mut congestion: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for row in &run.cases {
-        for option in &row.client().effective_options {
-            match option.name.word() {
-                "nodelay" if option.asked.is_none() && option.before == "off" => {
-                    add(&mut left_off, &row.case.primary().transport);
-                }
-                "congestion" => {
-                    add(congestion.entry(option.before.clone()).or_default(), &row.case.primary().transport)
-                }
-                _ => {}
-            }
-        }
-    }
+    let of_rows =
+        || run.cases.iter().flat_map(|row| row.client().effective_options.iter().map(move |one| (row, one)));
+    let options = || of_rows().map(|(row, option)| (row.case.primary().transport.as_str(), option));
+    let is_left_off =
+        |option: &Effective| option.name == OptionName::Nodelay && option.asked.is_none() && option.before == "off";
+    let left_off = distinct(options().filter(|(_, option)| is_left_off(option)).map(|(transport, _)| transport));
     if !left_off.is_empty() {
         let names = left_off.join(", ");
         // For exchanges, the remedy determines NODELAY.
@@ -310,17 +288,14 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
         let how = if of_exchanges { ", except with the remedies that set it" } else { " (nodelay=on sets it)" };
         notes.push((false, format!("TCP_NODELAY is off, the kernel's default, on {names}{how}")));
     }
-    for (name, transports) in congestion {
-        notes.push((false, format!("congestion control on {}: {name}", transports.join(", "))));
+    let congestion = options().filter(|(_, option)| option.name == OptionName::Congestion);
+    let mut by_name = grouped(congestion.map(|(transport, option)| (&option.before, transport)));
+    by_name.sort_unstable();
+    for (name, transports) in by_name {
+        notes.push((false, format!("congestion control on {}: {name}", distinct(transports).join(", "))));
     }
     notes.extend(run.cases.iter().flat_map(option_notes_of));
     notes
-}
-
-fn add(names: &mut Vec<String>, name: &str) {
-    if !names.iter().any(|known| known == name) {
-        names.push(name.to_owned());
-    }
 }
 
 fn option_notes_of(row: &CaseSummary) -> Vec<(bool, String)> {

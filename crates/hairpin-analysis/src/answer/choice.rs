@@ -4,6 +4,8 @@
 //! and its latency is within the bound. Of the cases that meet all needs, the lowest p99 wins; of those alike, the least
 //! CPU time.
 
+use std::cmp::Ordering;
+
 use hairpin_model::names::distinct;
 use hairpin_model::one_way::WHOLE;
 use hairpin_model::trace::End;
@@ -31,29 +33,22 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
     let ranked_by = ranked_by(&arrived);
     let judge = |row: &&CaseSummary| judged(row, &needs, row.compared(ranked_by));
     let mut cases: Vec<JudgedCase> = rows.iter().map(judge).collect();
-    let (last, unmeasured) = (f64::INFINITY, f64::NEG_INFINITY);
-    cases.sort_by(|a, b| {
-        let by_share = b.delivered_share.unwrap_or(unmeasured).total_cmp(&a.delivered_share.unwrap_or(unmeasured));
-        let by_latency = a.latency_ns.unwrap_or(last).total_cmp(&b.latency_ns.unwrap_or(last));
-        let unmet = |case: &JudgedCase| (case.unmet.contains(&UnmetNeed::Usable), case.unmet.len());
-        let by_unmet = unmet(a).cmp(&unmet(b));
-        by_unmet.then(if a.unmet.is_empty() { by_latency } else { by_share.then(by_latency) })
-    });
+    let fit = rows.iter().zip(&cases).filter(|(_, case)| case.unmet.is_empty()).map(|(row, _)| *row);
+    let best = best(ranked_by, &fit.collect::<Vec<_>>(), run.plan.alpha);
+    let best = best.map_or_else(Vec::new, |(first, alike)| [vec![first], alike].concat());
+    let last = f64::INFINITY;
+    let cost_ns = |row: &CaseSummary| cost(row).total_ns().unwrap_or(last);
+    let chosen = best.iter().copied().min_by(|a, b| cost_ns(a).total_cmp(&cost_ns(b)));
+    let place = |case: &JudgedCase| {
+        let is_other = |row: &CaseSummary| row.id != case.case;
+        let missing = if case.unmet.is_empty() { 0.0 } else { case.delivered_share.map_or(last, |share| -share) };
+        let unmet = (case.unmet.contains(&UnmetNeed::Usable), case.unmet.len());
+        let is_worse = (chosen.is_none_or(is_other), best.iter().all(|row| is_other(row)));
+        (unmet, is_worse, missing, case.latency_ns.unwrap_or(last))
+    };
+    cases.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(Ordering::Equal));
+    let of_chosen = chosen.zip(cases.first());
     cases.first()?;
-    let fit: Vec<&CaseSummary> =
-        cases.iter().filter(|case| case.unmet.is_empty()).filter_map(|case| run.case(&case.case)).collect();
-    let (mut alike, mut chosen) = (Vec::new(), None);
-    if let Some((first, others)) = best(ranked_by, &fit, run.plan.alpha) {
-        let is_best = |case: &JudgedCase| case.case == first.id || others.iter().any(|row| row.id == case.case);
-        let cost = |case: &JudgedCase| case.cost.total_ns().unwrap_or(last);
-        // Stable: the other cases keep their order.
-        cases.sort_by_key(|case| !is_best(case));
-        cases[..=others.len()].sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-        cases[1..=others.len()].sort_by(|a, b| a.latency_ns.unwrap_or(last).total_cmp(&b.latency_ns.unwrap_or(last)));
-        alike = cases[1..=others.len()].iter().map(|case| case.case.clone()).collect();
-        chosen = run.case(&cases[0].case);
-    }
-    let of_chosen = chosen.map(|row| (row, &cases[0]));
     let choice = Choice {
         answer: String::new(),
         transport: chosen.map(|row| row.case.primary().transport.clone()),
@@ -64,7 +59,7 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
         }),
         cost: of_chosen.map(|(_, case)| case.cost),
         ranked_by,
-        alike,
+        alike: cases.iter().take(best.len()).skip(1).map(|case| case.case.clone()).collect(),
         would_change: would_change(run, &needs, of_chosen, &cases),
         cases,
     };

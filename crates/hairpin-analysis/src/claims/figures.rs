@@ -4,16 +4,22 @@ use std::collections::BTreeMap;
 
 use hairpin_model::flow::Direction;
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::reason::Bound;
 use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Published, Reason, Run, Value};
 
-use super::evidence::Evidence;
 use super::of_round::by_block;
-use super::place::{error, locate, no_figure, verdict};
+use super::place::{error, no_figure};
 use super::selection::select;
 use super::units::{RATIO_UNIT, is_latency, scale};
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
 use crate::statistics::interval::median_over;
+
+/// The runs by which a rule is judged.
+#[derive(Clone, Copy)]
+pub(super) struct Evidence<'r> {
+    pub(super) run: &'r Run,
+    /// The run with the case of the denominator: the same run, unless the rule names another run.
+    pub(super) other: &'r Run,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
@@ -23,18 +29,6 @@ pub(super) struct Measured {
     /// The label of the case; `against` is the label of the denominator's case.
     pub(super) case: String,
     pub(super) against: Option<String>,
-}
-
-impl Measured {
-    /// Judges the interval of `judged` against `bounds`. `ratio` is measured / published.
-    pub(super) fn compared(self, judged: &Figure, bounds: [f64; 2], ratio: Option<f64>, bound: Bound) -> Judgement {
-        let place = locate(judged, bounds);
-        let reason = Reason::Compared { figure: self.name, case: self.case, against: self.against, place, bound };
-        Judgement {
-            ratio: ratio.filter(|ratio| ratio.is_finite()),
-            ..with_figure(self.figure, self.unit, verdict(place), reason)
-        }
-    }
 }
 
 /// Returns a judgement with a measured figure.

@@ -1,11 +1,10 @@
-//! Judges claims: compares published values with measurements. Each kind of rule has its own file.
+//! Judges claims: compares published values with measurements. Rules of one kind share a file.
 //!
 //! A claim holds or does not hold only if the whole 95 % interval agrees; otherwise the claim is undecided. Claims
 //! without a measurement are `cannot-run`, with the reason. Measured figures come only from runs; a published value
 //! never replaces a measured one.
 
 mod bound;
-mod evidence;
 mod fallback;
 mod figures;
 mod kept;
@@ -14,21 +13,19 @@ mod order;
 mod packets;
 mod pattern;
 mod place;
-mod range;
 mod selection;
-mod share;
 mod table;
 mod units;
 mod widens;
-mod within;
 
 use std::collections::BTreeMap;
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::distinct;
-use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Reason, Row, Rule, Run, Test, TestMethod};
+use hairpin_model::reason::Bound;
+use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Measure, Reason, Row, Rule, Run, Test, TestMethod};
 
-use evidence::Evidence;
+use figures::{Evidence, number};
 use place::{error, no_figure};
 
 pub use units::fits_unit;
@@ -124,13 +121,19 @@ fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
 fn apply(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
     let published = &row.published;
     let run = evidence.run;
+    let bounded = |of: &Measure, bound| bound::judge(of, bound, published, evidence);
+    let at = |bound: &Option<f64>| bound.map_or_else(|| number(published), Ok);
     let judged = match rule {
-        Rule::Within { of, factor } => within::judge(of, *factor, published, evidence),
-        Rule::Range { of, factor } => range::judge(of, *factor, published, evidence),
-        Rule::AtLeast { of, bound } => bound::judge(bound::Side::AtLeast, of, *bound, published, evidence),
-        Rule::AtMost { of, bound } => bound::judge(bound::Side::AtMost, of, *bound, published, evidence),
+        Rule::Within { of, factor } => {
+            bounded(of, number(published).map(|number| Bound::Within { number, factor: *factor }))
+        }
+        Rule::Range { of, factor } => {
+            bounded(of, bound::range(published).map(|[from, to]| Bound::Range { from, to, factor: *factor }))
+        }
+        Rule::AtLeast { of, bound } => bounded(of, at(bound).map(|number| Bound::AtLeast { number })),
+        Rule::AtMost { of, bound } => bounded(of, at(bound).map(|number| Bound::AtMost { number })),
         Rule::Share { figure, whole, rest, at_least } => {
-            share::judge(*figure, [whole, rest], *at_least, published, run)
+            bound::share(*figure, [whole, rest], *at_least, published, run)
         }
         Rule::Order { figure, cases } => Ok(order::judge(*figure, cases, published, run)),
         Rule::Kept { case, kept } => kept::judge(case, kept, run),

@@ -3,7 +3,7 @@
 use hairpin_model::trace::End;
 use hairpin_model::{Case, CaseSummary, ExchangeCounts, FigureName, Measured as MeasuredRound, Run};
 
-use crate::open_loop::{requested_per_s, sent_per_s};
+use crate::open_loop::sent_per_s;
 use crate::{one_way, valid_rounds};
 
 /// Returns the figure, in its base unit, of each measured round that has this figure, with the round's block.
@@ -77,7 +77,7 @@ fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
         } else {
             round.primary().ledger.sent as f64 * 1e9 / round.duration_ns as f64
         };
-        requested_per_s(case).map_or(by_length, |asked| sent_per_s(asked, round))
+        case.primary().load.rate_per_s().map_or(by_length, |asked| sent_per_s(asked, round))
     };
     one_way::sent_per_s(round.primary()).unwrap_or_else(of_others) * case.primary().load.size_bytes() as f64
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::{Figure, FigureName, Judgement, Reason, Run, Selector, reason};
 
-use super::evidence::Evidence;
-use super::figures::{RunRow, figure, logarithms, ratio, ratio_by_block, unpaired_blocks, with_figure};
+use super::figures::{Evidence, RunRow, figure, logarithms, ratio, ratio_by_block, unpaired_blocks, with_figure};
 use super::place::{error, verdict_of_ratio};
 use super::selection::select;
 use super::units::{RATIO_UNIT, is_latency};

@@ -5,10 +5,9 @@ use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{CaseSummary, Comparison, Figure, RoundPoint, TailComparison, ladder};
 
 use super::pairs::{Pair, pairs};
-use super::{
-    as_ratio, by_block, difference_by_block, logarithms_by_block, over_points, resolution_share, verdict, widened,
-};
-use crate::statistics::interval::{Estimate, holm};
+use super::runs::Change;
+use super::{by_block, difference_by_block, logarithms_by_block, over_points, resolution_share, verdict};
+use crate::statistics::interval::holm;
 
 /// Compares all pairs of a run: A/A pairs, neighbours on each ladder (equal except for the transport), and pairs that
 /// differ in one thing, such as a counter-experiment. [`ladder::compared_by`] lists the compared figures.
@@ -48,25 +47,19 @@ struct Compared<'c> {
 
 struct Changed {
     figure: ComparedBy,
-    /// The logarithm of candidate / baseline.
-    logarithm: Estimate,
-    step: f64,
+    change: Change,
     p_value: f64,
     is_significant: bool,
     is_significant_alone: bool,
 }
 
 impl Changed {
-    fn ratio(&self, alpha: f64) -> Figure {
-        as_ratio(widened(self.logarithm.figure(alpha), self.step))
-    }
-
     fn verdict(&self) -> Verdict {
-        verdict(self.figure, self.logarithm.value, self.is_significant)
+        verdict(self.figure, self.change.logarithm.value, self.is_significant)
     }
 
     fn pointwise(&self) -> Verdict {
-        verdict(self.figure, self.logarithm.value, self.is_significant_alone)
+        verdict(self.figure, self.change.logarithm.value, self.is_significant_alone)
     }
 }
 
@@ -83,7 +76,7 @@ impl<'c> Compared<'c> {
         let (judged, tails) = self.changes.split_first()?;
         let tail = |changed: &Changed| TailComparison {
             figure: changed.figure,
-            ratio: changed.ratio(alpha),
+            ratio: changed.change.ratio(),
             verdict: changed.verdict(),
             pointwise: changed.pointwise(),
         };
@@ -96,7 +89,7 @@ impl<'c> Compared<'c> {
             baseline: baseline.id.clone(),
             candidate: candidate.id.clone(),
             figure: judged.figure,
-            ratio: judged.ratio(alpha),
+            ratio: judged.change.ratio(),
             difference_ns,
             verdict: judged.verdict(),
             pointwise: judged.pointwise(),
@@ -134,8 +127,8 @@ fn compare_figure((_, baseline, candidate): &Pair<'_>, figure: ComparedBy, alpha
     let over = over_points(baseline, alpha);
     let (logarithm, blocks) = difference_by_block(&by_block(baseline), &by_block(candidate), over)?;
     let p_value = logarithm.p_value(step);
-    let is_significant = p_value <= alpha;
-    Some((Changed { figure, logarithm, step, p_value, is_significant, is_significant_alone: is_significant }, blocks))
+    let (is_significant, change) = (p_value <= alpha, Change { logarithm, step, alpha });
+    Some((Changed { figure, change, p_value, is_significant, is_significant_alone: is_significant }, blocks))
 }
 
 fn difference_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Option<Figure> {

@@ -1,10 +1,11 @@
 //! The choices that define a case, to compare two cases that are equal in all choices but one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::flow::FlowRole;
+use hairpin_model::names::distinct;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
-use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Options, Unlike, words};
+use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Options, Run, Unlike, words};
 
 words! {
     /// The subject of a choice: one field of a case, or one set of options.
@@ -169,10 +170,8 @@ fn pairs<'a>(named: impl Iterator<Item = (impl ToString, &'a str)>) -> Pairs {
 
 /// Returns the difference of two sets of named values: the only name in which they differ, or all differing values.
 fn sets_difference(word: &str, sets: [Pairs; 2]) -> Unlike {
-    let names = sets.iter().flat_map(BTreeMap::keys);
-    let mut differing: Vec<&String> = names.filter(|name| sets[0].get(*name) != sets[1].get(*name)).collect();
-    differing.sort_unstable();
-    differing.dedup();
+    let names: BTreeSet<&String> = sets.iter().flat_map(BTreeMap::keys).collect();
+    let differing: Vec<&String> = names.into_iter().filter(|name| sets[0].get(*name) != sets[1].get(*name)).collect();
     if let [name] = differing[..] {
         let [baseline, candidate] =
             sets.each_ref().map(|set| set.get(name).cloned().unwrap_or_else(|| "default".to_owned()));
@@ -193,33 +192,30 @@ fn link_names(both: [&Case; 2]) -> [String; 2] {
     if names[0] == names[1] { both.map(|case| case.path.link.clone()) } else { names }
 }
 
-/// Returns all choices in which the cases of the two sides differ, with the values of each side.
-pub(super) fn differences(sides: [&[&Case]; 2]) -> Vec<Unlike> {
-    let values = sides.map(|cases| {
+/// Returns the cases of the runs.
+pub(super) fn cases<'r>(runs: &[&'r Run]) -> Vec<&'r Case> {
+    runs.iter().flat_map(|run| run.cases.iter().map(|row| &row.case)).collect()
+}
+
+/// Returns the choices in which two sides without common cases differ, with the values of each side.
+pub fn choices_that_differ(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
+    let sides = [baselines, candidates].map(cases);
+    let values = sides.each_ref().map(|cases| {
         let mut values: BTreeMap<Subject, Vec<String>> = BTreeMap::new();
-        for (about, value) in cases.iter().flat_map(|case| choices(case)) {
-            let all = values.entry(about).or_default();
-            if !all.contains(&value) {
-                all.push(value);
-            }
+        for (about, value) in distinct(cases.iter().flat_map(|case| choices(case))) {
+            values.entry(about).or_default().push(value);
         }
         values
     });
-    let sorted = |values: Option<&Vec<String>>| {
-        let mut values = values.cloned().unwrap_or_default();
-        values.sort_unstable();
-        values
-    };
-    let mut abouts: Vec<Subject> = values.iter().flat_map(|side| side.keys().copied()).collect();
-    abouts.sort_unstable();
-    abouts.dedup();
-    let differing = abouts.into_iter().filter(|about| sorted(values[0].get(about)) != sorted(values[1].get(about)));
+    let set = |values: Option<&Vec<String>>| values.into_iter().flatten().cloned().collect::<BTreeSet<String>>();
+    let abouts: BTreeSet<Subject> = values.iter().flat_map(BTreeMap::keys).copied().collect();
+    let differing = abouts.into_iter().filter(|about| set(values[0].get(about)) != set(values[1].get(about)));
     let all = |about: Subject, side: &BTreeMap<Subject, Vec<String>>| {
         let shown = |value: &String| if value.is_empty() { "default".to_owned() } else { value.clone() };
         let values = side.get(&about).map(|values| values.iter().map(shown).collect::<Vec<_>>());
         values.map_or_else(|| "none".to_owned(), |values| values.join(" and "))
     };
-    let told = |about: Subject| match sides {
+    let told = |about: Subject| match sides.each_ref().map(Vec::as_slice) {
         // One value on each side allows a shorter form.
         [[one, ..], [other, ..]] if values.iter().all(|side| side.get(&about).is_some_and(|all| all.len() == 1)) => {
             difference(about, one, other)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::{Case, CaseSummary, Load, Run, Unlike};
 
-use super::choices::{Subject, choices, difference, differences};
+use super::choices::{Subject, cases, choices, difference};
 
 /// Matches cases of two sides by all their choices. If no case matches, ignores one choice that has a single value on
 /// each side and differs between the sides.
@@ -83,22 +83,13 @@ impl Keys {
     }
 }
 
-fn cases<'r>(runs: &[&'r Run]) -> Vec<&'r Case> {
-    runs.iter().flat_map(|run| run.cases.iter().map(|row| &row.case)).collect()
-}
-
-/// Returns the choices in which two sides without common cases differ, with the values of each side.
-pub(super) fn differing_choices(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
-    let [ours, theirs] = [baselines, candidates].map(cases);
-    differences([&ours, &theirs])
-}
-
 #[cfg(test)]
 mod tests {
     use hairpin_model::options::OptionName;
     use hairpin_model::{CpuIdle, Placement, Waiting};
 
     use super::*;
+    use crate::compare::choices::choices_that_differ;
     use crate::compare::runs::compare_runs;
     use crate::fixture::Fixture;
     use crate::fixture::links::over;
@@ -250,7 +241,7 @@ mod tests {
         let none = (Vec::new(), None);
         let differ = |one: &[Case], other: &[Case]| {
             let (one, other) = (run(one), run(other));
-            differing_choices(&[&one], &[&other]).into_iter().map(|one| told(Some(one))).collect::<Vec<_>>()
+            choices_that_differ(&[&one], &[&other]).into_iter().map(|one| told(Some(one))).collect::<Vec<_>>()
         };
         let (several, others) = ([sized(64), sized(128)], [sized(256)]);
         assert_eq!(compared(&several, &others), none);

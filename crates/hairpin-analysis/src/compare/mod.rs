@@ -2,7 +2,7 @@
 
 pub mod budget;
 pub mod cases;
-mod choices;
+pub mod choices;
 mod keys;
 mod pairs;
 pub mod runs;

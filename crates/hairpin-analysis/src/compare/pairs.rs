@@ -3,14 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use hairpin_model::flow::{Direction, Pacing, Source};
+use hairpin_model::flow::Pacing;
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::options::OptionName;
 use hairpin_model::summary::Role;
-use hairpin_model::{
-    Arrivals, Case, CaseSummary, CpuIdle, Exchange, Flow, Load, Options, Placement, Remedy, Waiting,
-};
+use hairpin_model::{Arrivals, Case, CaseSummary, Exchange, Load, Remedy, Waiting};
 
+use super::choices::{Subject, choices};
 use crate::links::lacks_a_stage;
 use crate::open_loop::is_too_late_to_rank;
 
@@ -126,133 +125,76 @@ fn baseline_by_stage(first: &CaseSummary, second: &CaseSummary) -> Option<Baseli
     }
 }
 
-/// One choice of a case, with ordered values.
-struct Choice {
-    /// Sets the choice to the same value in each case.
-    equalise: fn(&mut Case),
-    /// The rank of the choice's value; the case with the lower rank is the baseline.
-    rank: fn(&Case) -> u64,
+/// Returns the rank of a case's value of a choice; of two cases, the one with the lower rank is the baseline. `None` if
+/// the choice is not compared.
+///
+/// Compared for any load: the CPU idle state (baseline: as the machine is configured), the placement (same CPU, two
+/// CPUs, unpinned) and the waiting (blocking or busy-polling; for one-way loads also polling). For one-way loads only:
+/// direction, connections, threads, messages per call, bytes per write, data source, arrivals of messages and pacing of
+/// the sender. Flows in both directions have the same choices.
+fn rank(about: Subject, case: &Case) -> Option<u64> {
+    let (ends, flow) = (&case.ends, case.primary());
+    let is_one_way = flow.load.is_one_way();
+    Some(match about {
+        Subject::CpuIdle => ends.cpu_idle as u64,
+        Subject::Placement => ends.placement as u64,
+        Subject::Waiting if is_one_way || ends.waiting != Waiting::Poll => ends.waiting as u64,
+        Subject::Direction if is_one_way => flow.direction as u64,
+        Subject::Connections if is_one_way => u64::from(flow.connections),
+        Subject::Threads if is_one_way => u64::from(flow.threads),
+        Subject::Batch => flow.load.batch(),
+        Subject::Size if matches!(flow.load, Load::Stream { .. }) => flow.load.size_bytes(),
+        Subject::Source => flow.load.source()? as u64,
+        Subject::Arrivals => match flow.load.offered()?.0 {
+            Arrivals::Fixed => 0,
+            Arrivals::Poisson => 1,
+            Arrivals::Burst(count) => 2 + u64::from(count),
+        },
+        Subject::Pacing => flow.load.offered()?.1 as u64,
+        _ => return None,
+    })
 }
 
-/// A choice of each flow. All flows of a case have the same choices, except for the direction in a case with flows in
-/// both directions.
-struct FlowChoice {
-    equalise: fn(&mut Flow),
-    rank: fn(&Flow) -> u64,
-}
-
-/// Choices compared for any load: CPU idle state (baseline: as the machine is configured), placement (same CPU, two
-/// CPUs, unpinned), injected fault (baseline: none).
-const CHOICES_OF_ANY_LOAD: &[Choice] = &[
-    Choice { equalise: |case| case.ends.cpu_idle = CpuIdle::Deep, rank: |case| case.ends.cpu_idle as u64 },
-    Choice { equalise: |case| case.ends.placement = Placement::Unpinned, rank: |case| case.ends.placement as u64 },
-    Choice { equalise: |case| case.injected_fault = None, rank: |case| u64::from(case.injected_fault.is_some()) },
-];
-
-/// The waiting of both ends: blocking or busy-polling; for one-way loads also polling.
-const WAITING: Choice =
-    Choice { equalise: |case| case.ends.waiting = Waiting::Block, rank: |case| case.ends.waiting as u64 };
-
-/// Choices of one-way loads only: direction, connections, messages per call, bytes per write, data source, arrivals of
-/// messages and pacing of the sender.
-const CHOICES_OF_ONE_WAY_LOADS: &[FlowChoice] = &[
-    // A case in both directions has a second flow, so it stays different.
-    FlowChoice { equalise: |flow| flow.direction = Direction::Up, rank: |flow| flow.direction as u64 },
-    FlowChoice { equalise: |flow| flow.connections = 1, rank: |flow| u64::from(flow.connections) },
-    FlowChoice { equalise: |flow| flow.threads = 1, rank: |flow| u64::from(flow.threads) },
-    FlowChoice {
-        equalise: |flow| {
-            if let Load::Messages { batch, .. } = &mut flow.load {
-                *batch = 1;
-            }
-        },
-        rank: |flow| flow.load.batch(),
-    },
-    FlowChoice {
-        equalise: |flow| {
-            if let Load::Stream { write_size_bytes, .. } = &mut flow.load {
-                *write_size_bytes = 1;
-            }
-        },
-        rank: |flow| flow.load.size_bytes(),
-    },
-    FlowChoice {
-        equalise: |flow| {
-            if let Load::Stream { source, .. } = &mut flow.load {
-                *source = Source::Buffer;
-            }
-        },
-        rank: |flow| flow.load.source().map_or(0, |source| source as u64),
-    },
-    FlowChoice {
-        equalise: |flow| {
-            if let Load::Offered { arrivals, .. } = &mut flow.load {
-                *arrivals = Arrivals::Fixed;
-            }
-        },
-        rank: |flow| match flow.load {
-            Load::Offered { arrivals: Arrivals::Fixed, .. } => 0,
-            Load::Offered { arrivals: Arrivals::Burst(count), .. } => 2 + u64::from(count),
-            _ => 1,
-        },
-    },
-    FlowChoice {
-        equalise: |flow| {
-            if let Load::Offered { pacing, .. } = &mut flow.load {
-                if *pacing == Pacing::Kernel {
-                    // This option only sets the kernel's pacing rate and is not a separate choice.
-                    flow.options = flow.options.clone().without(OptionName::PacingRate);
-                }
-                *pacing = Pacing::SleepSpin;
-            }
-        },
-        rank: |flow| flow.load.offered().map_or(0, |(_, pacing)| pacing as u64),
-    },
-];
-
-/// Returns the baseline if two cases of one transport differ in exactly one choice, one option or the remedy: see
-/// [`Choice::rank`] and [`is_counter_experiment`]. Of two sets of options, the baseline is the one with fewer options;
-/// of two values of one option, the value measured first.
+/// Returns the baseline if two cases of one transport differ in exactly one choice with a [`rank`], in one option, in the
+/// remedy (see [`is_counter_experiment`]), or in an injected fault (baseline: none). Of two sets of options, the baseline
+/// is the one with fewer options; of two values of one option, the value measured first.
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
-    if first.primary().transport != second.primary().transport || first.replicate != 0 || second.replicate != 0 {
+    let flows =
+        |case: &Case| case.flows.iter().map(|flow| (flow.id.clone(), flow.role, flow.ends)).collect::<Vec<_>>();
+    if first.replicate.max(second.replicate) > 0 || first.path != second.path || flows(first) != flows(second) {
         return None;
     }
-    if first == second {
-        return None;
+    let [one, other] = [first, second].map(|case| choices(&without_pacing_rate(case)));
+    let differs = |about: &Subject| one.get(about) != other.get(about);
+    let differing: Vec<Subject> = one.keys().copied().filter(differs).collect();
+    let by_rank = |of: &dyn Fn(&Case) -> Option<u64>| Some(baseline_by_rank(of(first)?, of(second)?));
+    match (differing.as_slice(), first.injected_fault == second.injected_fault) {
+        ([], false) => by_rank(&|case| Some(u64::from(case.injected_fault.is_some()))),
+        ([Subject::Remedy], true) => {
+            let (one, other) = (first.primary().load.exchange()?, second.primary().load.exchange()?);
+            match (is_counter_experiment(one, other.remedy), is_counter_experiment(other, one.remedy)) {
+                (true, _) => Some(Baseline::First),
+                (_, true) => Some(Baseline::Second),
+                _ => None,
+            }
+        }
+        ([Subject::Options], true) if differing_options(first, second) == 1 => {
+            by_rank(&|case| Some(case.primary().options.iter().count() as u64))
+        }
+        ([about], true) => by_rank(&|case| rank(*about, case)),
+        _ => None,
     }
-    let alike = |change: &dyn Fn(&mut Case)| {
-        let (mut a, mut b) = (first.clone(), second.clone());
-        change(&mut a);
-        change(&mut b);
-        a == b
-    };
-    let is_one_way = first.primary().load.is_one_way() && second.primary().load.is_one_way();
-    let polls = [first, second].iter().any(|case| case.ends.waiting == Waiting::Poll);
-    let mut choices = CHOICES_OF_ANY_LOAD.iter().chain((is_one_way || !polls).then_some(&WAITING));
-    if let Some(choice) = choices.find(|choice| alike(&choice.equalise)) {
-        return Some(baseline_by_rank((choice.rank)(first), (choice.rank)(second)));
-    }
-    let alike_flows = |change: fn(&mut Flow)| alike(&|case| case.flows.iter_mut().for_each(change));
-    let mut choices = CHOICES_OF_ONE_WAY_LOADS.iter().filter(|_| is_one_way);
-    if let Some(choice) = choices.find(|choice| alike_flows(choice.equalise)) {
-        return Some(baseline_by_rank((choice.rank)(first.primary()), (choice.rank)(second.primary())));
-    }
-    if let (Some(one), Some(other)) = (first.primary().load.exchange(), second.primary().load.exchange())
-        && alike(&|case| {
-            case.primary_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.remedy = Remedy::Default)
-        })
-    {
-        return match (is_counter_experiment(one, other.remedy), is_counter_experiment(other, one.remedy)) {
-            (true, _) => Some(Baseline::First),
-            (_, true) => Some(Baseline::Second),
-            _ => None,
-        };
-    }
-    if differing_options(first, second) == 1 && alike_flows(|flow| flow.options = Options::default()) {
-        let asked = |case: &Case| case.primary().options.iter().count() as u64;
-        return Some(baseline_by_rank(asked(first), asked(second)));
-    }
-    None
+}
+
+/// Removes the option that only sets the kernel's pacing rate and is not a separate choice.
+fn without_pacing_rate(case: &Case) -> Case {
+    case.clone().with(|case| {
+        for flow in &mut case.flows {
+            if let Load::Offered { pacing: Pacing::Kernel, .. } = flow.load {
+                flow.options = flow.options.clone().without(OptionName::PacingRate);
+            }
+        }
+    })
 }
 
 fn baseline_by_rank(first: u64, second: u64) -> Baseline {
@@ -283,6 +225,8 @@ fn differing_options(first: &Case, second: &Case) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::{CpuIdle, Options, Placement};
+
     use super::*;
     use crate::fixture::links::{dropping, over};
     use crate::fixture::{Fixture, at_rate, in_flight, paced, small_writes};

@@ -19,7 +19,7 @@ use crate::valid_rounds;
 const RUNS_FOR_WELCH: usize = 3;
 
 /// The comparison of two sides, each with one or more runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunComparison {
     /// The one choice that matching ignored, in which all cases of one side differ from all cases of the other side;
     /// `None` if the sides have equal cases.
@@ -133,13 +133,7 @@ pub fn compare_interleaved(baseline: &Run, candidate: &Run, alpha: f64) -> RunCo
 fn compare(baselines: &[&Run], candidates: &[&Run], shared: Option<f64>) -> RunComparison {
     let alpha = shared.unwrap_or(ALPHA);
     let (Some(baseline), Some(candidate)) = (baselines.first(), candidates.first()) else {
-        return RunComparison {
-            differs: None,
-            cases: Vec::new(),
-            only_in_baseline: Vec::new(),
-            only_in_candidate: Vec::new(),
-            alpha,
-        };
+        return RunComparison { alpha, ..RunComparison::default() };
     };
     let keys = Keys::of(baselines, candidates);
     let sides = [baselines, candidates].map(|runs| runs.iter().map(|run| by_case(run, &keys)).collect::<Vec<_>>());
@@ -168,19 +162,15 @@ fn compare(baselines: &[&Run], candidates: &[&Run], shared: Option<f64>) -> RunC
 
 /// Sets the corrected verdicts of all cases and figures, which form one family.
 fn set_corrected_verdicts(cases: &mut [CaseComparison], alpha: f64) {
-    let mut family: Vec<(ComparedBy, &mut Change, &mut Verdict, &mut Option<f64>)> = Vec::new();
-    for case in cases.iter_mut().filter(|case| case.is_valid() && case.is_alike) {
-        for figure in case.figures.iter_mut().filter(|figure| figure.has_verdict) {
-            if let Some(change) = &mut figure.change {
-                family.push((figure.figure, change, &mut figure.verdict, &mut figure.smallest_detectable));
-            }
-        }
-    }
+    let usable = cases.iter_mut().filter(|case| case.is_valid() && case.is_alike);
+    let figures = usable.flat_map(|case| &mut case.figures).filter(|figure| figure.has_verdict);
+    let family: Vec<(ComparedBy, &mut Change, &mut Verdict, &mut Option<f64>)> = figures
+        .filter_map(|one| Some((one.figure, one.change.as_mut()?, &mut one.verdict, &mut one.smallest_detectable)))
+        .collect();
     let p_values: Vec<f64> = family.iter().map(|(_, change, ..)| change.logarithm.p_value(change.step)).collect();
     let each = alpha / family.len().max(1) as f64;
-    for (((figure, change, verdict, smallest), level), p_value) in
-        family.into_iter().zip(holm(&p_values, alpha)).zip(&p_values)
-    {
+    let judged = family.into_iter().zip(holm(&p_values, alpha)).zip(&p_values);
+    for (((figure, change, verdict, smallest), level), p_value) in judged {
         change.alpha = level;
         *verdict = super::verdict(figure, change.logarithm.value, *p_value <= level);
         // At the strictest level of the correction.
@@ -322,8 +312,6 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>], shared: Optio
 /// Returns the change of the machine between the sides, as a logarithm: the change of the probe time or, if messages
 /// wake another CPU, the change of the wake-up time, whichever is larger. An unknown change counts as 0.
 fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
-    let probe = |side: &Side<'_>, state: usize| side.probe_ns(state);
-    let waking = |side: &Side<'_>, _: usize| side.waking_ns();
     let change = |of: &dyn Fn(&Side<'_>, usize) -> Option<f64>| {
         let [one, other] = sides.map(|(runs, states)| {
             let each = runs.iter().zip(states).map(|(side, state)| of(side, *state).map(f64::ln));
@@ -331,7 +319,7 @@ fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
         });
         one.zip(other).map_or(0.0, |(one, other)| (other - one).abs())
     };
-    change(&probe).max(change(&waking))
+    change(&|side, state| side.probe_ns(state)).max(change(&|side, _| side.waking_ns()))
 }
 
 /// Returns the change between the runs of two sides; `machine` is the change of the machine.

@@ -4,41 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{CaseSummary, Extent, LinkEnds, LinkSummary, Path, Run, Unlike, quantities, words};
-use serde::Serialize;
 
 use super::choices::Subject;
-use super::keys::{Keys, differing_choices};
+use super::keys::Keys;
 
 words! {
-    pub enum DifferenceKind: "difference" {
+    /// The kinds of differences, in the order in which they are listed.
+    enum DifferenceKind: "difference" {
         /// The machine or its kernel.
         Machine = "machine",
         Setting = "setting",
         Tool = "tool",
         /// How much was measured, and how.
         Plan = "plan",
-        /// A case missing from one run; the other cases can still be compared.
-        Case = "case",
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    pub kind: DifferenceKind,
-    /// What differs, for instance `kernel` or `net.ipv4.tcp_congestion_control`.
-    pub what: String,
-    /// The value in the baseline; `-` if absent.
-    pub baseline: String,
-    pub candidate: String,
 }
 
 /// A property that depends on the placement.
 const CPUS_USED: &str = "CPUs used";
-
-/// Returns the choices in which two sides without common cases differ, with the values of each side.
-pub fn choices_that_differ(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
-    differing_choices(baselines, candidates)
-}
 
 /// Returns the side (0: baselines) that ran in its own network namespaces (for kernel settings), if only one did.
 pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option<usize> {
@@ -50,9 +33,10 @@ pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option
     }
 }
 
-/// Returns all differences between two runs that could affect their figures. Excludes load and clock calibration, which
-/// differ between any two runs.
-pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
+/// Returns all differences between two runs that could affect the figures of the cases that both have, such as `machine:
+/// kernel` or `setting: net.ipv4.tcp_congestion_control`; `-` is the value of a run without it. Excludes load and clock
+/// calibration, which differ between any two runs.
+pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Unlike> {
     let keys = Keys::of(&[baseline], &[candidate]);
     let [ours, theirs] = [baseline, candidate]
         .map(|run| run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect::<BTreeMap<_, _>>());
@@ -64,18 +48,20 @@ pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let extents_follow = keys.ignored_difference().is_some() && have_equal_knobs(baseline, candidate);
     let what: BTreeSet<_> = sides.iter().flat_map(BTreeMap::keys).collect();
     let described = what.into_iter().filter_map(|key| {
-        let [baseline, candidate] =
-            [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
+        let values = sides.each_ref().map(|side| side.get(key).cloned().unwrap_or_else(|| "-".to_owned()));
         let follows =
             key.1 == CPUS_USED && keys.ignores(Subject::Placement) || key.0 == DifferenceKind::Plan && extents_follow;
-        let differ = baseline != candidate && !follows;
-        differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
+        (values[0] != values[1] && !follows).then(|| (key.clone(), values))
     });
     // A choice that matching ignored is reported separately.
     let links = (!keys.ignores(Subject::Link)).then(|| unlike_links(baseline, candidate)).flatten();
-    let mut differences: Vec<Difference> = described.chain(links).collect();
-    differences.sort_by(|one, other| (one.kind, &one.what).cmp(&(other.kind, &other.what)));
+    let links = links.map(|values| ((DifferenceKind::Plan, "links".to_owned()), values));
+    let mut differences: Vec<_> = described.chain(links).collect();
+    differences.sort();
     differences
+        .into_iter()
+        .map(|((kind, what), [baseline, candidate])| Unlike { what: format!("{kind}: {what}"), baseline, candidate })
+        .collect()
 }
 
 /// Whether both runs were given the same number of messages, warm-up and time-out. If so, differing numbers only
@@ -132,7 +118,6 @@ fn properties(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind
         link_ends(run, in_common).map(|ends| ((DifferenceKind::Setting, "TCP of the links' ends".to_owned()), ends)),
     );
     all.extend(orders(run, in_common).map(|(name, value)| ((DifferenceKind::Plan, name.to_owned()), value)));
-    all.extend(run.cases.iter().map(|case| ((DifferenceKind::Case, case.label.clone()), "measured".to_owned())));
     all
 }
 
@@ -161,13 +146,12 @@ fn link_ends(run: &Run, in_common: &BTreeSet<&str>) -> Option<String> {
     (!told.is_empty()).then(|| told.into_iter().collect::<Vec<_>>().join("; "))
 }
 
-fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
+/// Returns the links of both runs if they differ.
+fn unlike_links(baseline: &Run, candidate: &Run) -> Option<[String; 2]> {
     let sides = [baseline, candidate].map(links);
     let differ = !sides[0].keys().eq(sides[1].keys());
-    let [baseline, candidate] = sides.map(|links| {
-        if links.is_empty() { "none".to_owned() } else { links.into_values().collect::<Vec<_>>().join("; ") }
-    });
-    differ.then(|| Difference { kind: DifferenceKind::Plan, what: "links".to_owned(), baseline, candidate })
+    let told = |links: BTreeMap<String, String>| links.into_values().collect::<Vec<_>>().join("; ");
+    differ.then(|| sides.map(|links| if links.is_empty() { "none".to_owned() } else { told(links) }))
 }
 
 /// Returns the description of every link, with its name and its replayed traces. The key omits the name: one name can
@@ -256,16 +240,12 @@ mod tests {
         other.hosts[0].environment.mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
         other.tool.build = "debug".to_owned();
         let differences = unlike(&run("tcp"), &other);
-        let words: Vec<String> = differences
-            .iter()
-            .map(|one| format!("{} {}: {} / {}", one.kind, one.what, one.baseline, one.candidate))
-            .collect();
+        let words: Vec<String> =
+            differences.iter().map(|one| format!("{}: {} / {}", one.what, one.baseline, one.candidate)).collect();
         let expected = [
-            "machine mitigation retbleed: - / IBRS",
-            "setting net.ipv4.tcp_congestion_control: bbr / cubic",
-            "tool build:  / debug",
-            "case tcp block same-cpu: measured / -",
-            "case udp block same-cpu: - / measured",
+            "machine: mitigation retbleed: - / IBRS",
+            "setting: net.ipv4.tcp_congestion_control: bbr / cubic",
+            "tool: build:  / debug",
         ];
         assert_eq!(words, expected);
     }
@@ -285,13 +265,13 @@ mod tests {
         let over = |line: &str| named(Some("bridged-vm"), line);
         let one = over("delay=2ms");
         let unnamed = unlike(&one, &named(None, "delay=2ms"));
-        assert!(unnamed.iter().all(|one| one.what != "links"), "names are ignored: {unnamed:?}");
+        assert!(unnamed.iter().all(|one| one.what != "plan: links"), "names are ignored: {unnamed:?}");
         assert_eq!(unlike(&one, &over("delay=2ms")), []);
         assert_eq!(unlike(&one, &over("delay=3ms")), [], "matching ignores the link");
         let mut several = one.clone();
         several.cases.extend(over("delay=9ms").cases);
         let differences = unlike(&several, &over("delay=3ms"));
-        let links = differences.iter().find(|one| one.what == "links").unwrap();
+        let links = differences.iter().find(|one| one.what == "plan: links").unwrap();
         let expected = ("bridged-vm (delay=2ms); bridged-vm (delay=9ms)", "bridged-vm (delay=3ms)");
         assert_eq!((links.baseline.as_str(), links.candidate.as_str()), expected);
         let replayed = |digest: &str| {
@@ -316,7 +296,7 @@ mod tests {
         let small = LinkEnds { tcp_wmem_bytes: [4096, 16_384, 4_194_304], ..cubic.clone() };
         assert_eq!(unlike(&with(Some(cubic.clone())), &with(Some(cubic.clone()))), []);
         let [one] = &unlike(&with(None), &with(Some(small.clone())))[..] else { panic!("it is one difference") };
-        assert_eq!((one.kind, one.what.as_str()), (DifferenceKind::Setting, "TCP of the links' ends"));
+        assert_eq!(one.what, "setting: TCP of the links' ends");
         assert_eq!((one.baseline.as_str(), one.candidate.clone()), ("as on the host", small.settings()));
         assert_eq!(unlike(&with(Some(cubic)), &with(Some(small))).len(), 1);
     }
@@ -336,7 +316,7 @@ mod tests {
             run
         };
         let plan = |one: &Run, other: &Run| {
-            unlike(one, other).into_iter().filter(|one| one.kind == DifferenceKind::Plan).collect::<Vec<_>>()
+            unlike(one, other).into_iter().filter(|one| one.what.starts_with("plan: ")).collect::<Vec<_>>()
         };
         let one = both(&[("tcp", 500), ("udp", 40)]);
         assert_eq!(plan(&one, &both(&[("tcp", 500)])), []);
@@ -350,7 +330,7 @@ mod tests {
         let mut other = run("tcp");
         other.rounds[0].order.extent = Extent::DurationNs(2_000_000_000);
         let differences = unlike(&run("tcp"), &other);
-        assert_eq!((differences.len(), differences[0].kind), (1, DifferenceKind::Plan));
+        assert!(differences.len() == 1 && differences[0].what.starts_with("plan: "), "{differences:?}");
         assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), ("100 messages", "2.00 s"));
     }
 }

@@ -16,9 +16,7 @@ use hairpin_model::{
     finding_keys as keys, names,
 };
 
-use super::support::{
-    Hit, Hits, change_of, evidence_of, judge_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
-};
+use super::support::{Hit, Hits, evidence_of, judge_by_block, load_at, p50, rounds_of, with_codel};
 use crate::compare::over_points;
 use crate::in_span::{drained_bytes_per_s, loaded_states, queue_bytes};
 use crate::statistics::interval::median_over;
@@ -42,13 +40,6 @@ const MIN_QUEUE_SHARE: f64 = 0.5;
 /// Rate of the load in the counter-experiment, as a share of its goodput.
 const CHECK_LOAD_SHARE: f64 = 0.95;
 
-/// The source of the byte counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Link,
-    Tcp,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Queue {
     direction: Direction,
@@ -70,7 +61,8 @@ struct Queued {
 }
 
 struct Bloated {
-    source: Source,
+    /// The key of the byte counts, which names their source.
+    bytes: Key,
     queues: Vec<Queued>,
     /// The sum over all directions.
     delay_ns: Figure,
@@ -115,9 +107,7 @@ fn check(case: &CaseSummary) -> Option<CounterExperiment> {
 
 /// Judges whether the change removed the latency under load; `None` if the run lacks the changed case.
 fn proved(run: &Run, hit: &Hit<'_, Bloated>) -> Option<Proved> {
-    let experiment = check(hit.case)?;
-    let changed = sibling_of(run, &experiment.pair.as_ref()?[1])?;
-    Some(judge_by_block(&experiment.kind, hit.data.explained_ns(), change_of(run, [hit.case, changed], p50)?))
+    judge_by_block(run, hit.case, &check(hit.case)?, hit.data.explained_ns(), p50)
 }
 
 fn all_evidence(first: &Hit<'_, Bloated>) -> Vec<Evidence> {
@@ -128,13 +118,9 @@ fn all_evidence(first: &Hit<'_, Bloated>) -> Vec<Evidence> {
         of(keys::IDLE_P50, bloated.idle_ns),
         of(keys::LOADED_P50, bloated.loaded_ns),
     ];
-    let bytes = match bloated.source {
-        Source::Link => keys::QUEUE_BYTES,
-        Source::Tcp => keys::IN_FLIGHT_BYTES,
-    };
     for queue in &bloated.queues {
-        let figures =
-            [(bytes, queue.bytes), (keys::LEAVING, queue.bytes_per_s), (keys::BYTES_OVER_RATE, queue.delay_ns)];
+        let leaving = [(keys::LEAVING, queue.bytes_per_s), (keys::BYTES_OVER_RATE, queue.delay_ns)];
+        let figures = std::iter::once((bloated.bytes, queue.bytes)).chain(leaving);
         all.extend(figures.map(|(key, value)| of(key, value).of(queue.direction.word())));
     }
     all
@@ -153,7 +139,7 @@ fn find_queues(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
     }
     let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
     let over = |values: Vec<f64>| median_over(&values, over_points(case, run.plan.alpha));
-    let (source, each_round) = each_round(case, &rounds)?;
+    let (bytes, each_round) = each_round(case, &rounds)?;
     let delay_ns = over(each_round.iter().map(|queues| queues.iter().map(Queue::delay_ns).sum()).collect())?;
     let queued = |direction: Direction| {
         let of = |of: fn(&Queue) -> f64| {
@@ -168,7 +154,7 @@ fn find_queues(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
         })
     };
     let queues = load_directions(case).into_iter().filter_map(queued).collect();
-    let bloated = Bloated { source, queues, delay_ns, added_ns, idle_ns, loaded_ns };
+    let bloated = Bloated { bytes, queues, delay_ns, added_ns, idle_ns, loaded_ns };
     let explained_ns = bloated.explained_ns();
     (explained_ns >= MIN_QUEUE_SHARE * added_ns.value).then(|| (explained_ns / loaded_ns.value, bloated))
 }
@@ -191,12 +177,13 @@ fn load_directions(case: &CaseSummary) -> Vec<Direction> {
 }
 
 /// Returns the queues of each round that has data: from the link, otherwise from the load's own TCP.
-fn each_round(case: &CaseSummary, rounds: &[&Measured]) -> Option<(Source, Vec<Vec<Queue>>)> {
+fn each_round(case: &CaseSummary, rounds: &[&Measured]) -> Option<(Key, Vec<Vec<Queue>>)> {
     let by = |of: fn(&CaseSummary, &Measured) -> Option<Vec<Queue>>| {
         let all: Vec<_> = rounds.iter().filter_map(|measured| of(case, measured)).collect();
         (!all.is_empty()).then_some(all)
     };
-    by(link_queues).map(|all| (Source::Link, all)).or_else(|| by(tcp_queues).map(|all| (Source::Tcp, all)))
+    let of_tcp = || by(tcp_queues).map(|all| (keys::IN_FLIGHT_BYTES, all));
+    by(link_queues).map(|all| (keys::QUEUE_BYTES, all)).or_else(of_tcp)
 }
 
 fn link_queues(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {

@@ -44,7 +44,9 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let cold = &first.data;
     // 1 000 messages, or the messages of one second if these are fewer.
     let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
-    let longer = ((warm_up(run, &first.case.id) * 4) as f64).max(many);
+    let warm_up = rounds_of(run, &first.case.id).first().map(|(round, _)| round.order.warm_up);
+    let warm_up = if let Some(Extent::Count(messages)) = warm_up { messages } else { 0 };
+    let longer = ((warm_up * 4) as f64).max(many);
     let mut experiment = counter_experiment(LONGER_WARM_UP, [first.case.case.clone()]);
     experiment.repeat.warm_up = Some(Extent::Count(longer as u64));
     let mut evidence = vec![
@@ -83,14 +85,6 @@ fn find_slowdown(run: &Run, case: &CaseSummary) -> Option<(f64, Slowdown)> {
         rounds.iter().filter_map(|(_, measured)| measured.primary().figures.cold_start).map(|start| start.first_ns);
     let first = over(&firsts.collect::<Vec<_>>());
     (leak >= MIN_FIRST_TENTH_RATIO && share >= MIN_SHARE).then_some((share, Slowdown { first, early, steady, leak }))
-}
-
-/// Returns the number of warm-up messages per round of the case; 0 if the warm-up was a duration.
-fn warm_up(run: &Run, id: &str) -> u64 {
-    rounds_of(run, id).first().map_or(0, |(round, _)| match round.order.warm_up {
-        Extent::Count(count) => count,
-        Extent::DurationNs(_) => 0,
-    })
 }
 
 #[cfg(test)]

@@ -11,8 +11,7 @@ use hairpin_model::finding_keys::check::{OTHER_CONTROL, OTHER_CONTROL_BY_GOODPUT
 use hairpin_model::options::OptionName;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{
-    CaseSummary, CounterExperiment, Evidence, Finding, FindingCard, Options, Protocol, Proved, Run,
-    finding_keys as keys,
+    CaseSummary, CounterExperiment, Evidence, Finding, FindingCard, Protocol, Proved, Run, finding_keys as keys,
 };
 
 use super::support::{
@@ -130,14 +129,11 @@ fn granted_control(case: &CaseSummary) -> Option<&str> {
 }
 
 fn find_other_control<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'r>> {
-    let alike = |other: &CaseSummary| {
-        let without = |case: &CaseSummary| {
-            let mut case = case.case.clone();
-            case.primary_mut().options = without_congestion(&case.primary().options);
-            case
-        };
-        without(other) == without(case)
+    let without = |case: &CaseSummary| {
+        let options = case.case.primary().options.clone().without(OptionName::Congestion);
+        case.case.clone().with(|case| case.primary_mut().options = options)
     };
+    let alike = |other: &CaseSummary| without(other) == without(case);
     let others = run.cases.iter().filter(|other| other.id != case.id && alike(other));
     others
         .filter_map(|other| {
@@ -147,11 +143,6 @@ fn find_other_control<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'
             Some(Other { name: name.to_owned(), case: other, change: change? })
         })
         .max_by(|a, b| a.change.saved_share().value.total_cmp(&b.change.saved_share().value))
-}
-
-fn without_congestion(options: &Options) -> Options {
-    let others = options.iter().filter(|(name, _)| *name != OptionName::Congestion);
-    others.fold(Options::default(), |all, (name, value)| all.with(name, value))
 }
 
 fn experiment(of: &CaseSummary, pacing: &str) -> CounterExperiment {
@@ -164,7 +155,7 @@ fn experiment(of: &CaseSummary, pacing: &str) -> CounterExperiment {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::Case;
+    use hairpin_model::{Case, Options};
 
     use super::*;
     use crate::fixture::links::over;

@@ -11,11 +11,11 @@ use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOAD_ELSEWHERE;
 use hairpin_model::phases::Phase;
 use hairpin_model::{
-    CaseSummary, Evidence, Figure, Finding, FindingCard, Measured, PhaseFigures, Run, finding_keys as keys,
+    CaseSummary, Figure, Finding, FindingCard, Measured, PhaseFigures, Proved, Run, finding_keys as keys,
 };
 
 use super::support::{
-    CONFIRMED, Hit, Hits, change_of, evidence_of, judge_reduction, load_elsewhere, median_of, rounds_of, sibling_of,
+    CONFIRMED, Hits, change_of, judge_reduction, known_evidence, load_elsewhere, median_of, rounds_of, sibling_of,
 };
 use crate::statistics::location::median;
 use crate::under_load::{added_ns, added_wait_ns, waited_ns_per_message};
@@ -51,6 +51,10 @@ impl Contended {
     fn explained_ns(&self) -> f64 {
         self.wait_ns.value.min(self.added_ns.value)
     }
+
+    fn proved(&self) -> Option<Proved> {
+        Some(judge_reduction(LOAD_ELSEWHERE, self.explained_ns(), self.elsewhere_ns?))
+    }
 }
 
 /// Whether messages of the case waited for a CPU that its load kept busy.
@@ -64,20 +68,8 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     hits.0.sort_by_key(|hit| hit.data.elsewhere_ns.is_none());
     let Some(first) = hits.first() else { return Vec::new() };
     let contended = &first.data;
-    vec![Finding {
-        evidence: all_evidence(first),
-        proved: contended
-            .elsewhere_ns
-            .map(|effect| judge_reduction(LOAD_ELSEWHERE, contended.explained_ns(), effect)),
-        counter_experiment: load_elsewhere(&first.case.case),
-        ..hits.finding(&CARD, Severity::Warning).with(keys::IDLE_MEAN, contended.idle_ns.value)
-    }]
-}
-
-fn all_evidence(first: &Hit<'_, Contended>) -> Vec<Evidence> {
-    let contended = &first.data;
     let [idle, loaded] = contended.waited_ns;
-    let all = [
+    let figures = [
         (keys::LONGER_WAITS, Some(contended.wait_ns)),
         (keys::WAITS_IDLE, idle),
         (keys::WAITS_LOADED, loaded),
@@ -86,7 +78,12 @@ fn all_evidence(first: &Hit<'_, Contended>) -> Vec<Evidence> {
         (keys::CPUS_USED, contended.cpus_used),
         (keys::ELSEWHERE, contended.elsewhere_ns),
     ];
-    all.into_iter().filter_map(|(key, figure)| Some(evidence_of(first.case, key, figure?))).collect()
+    vec![Finding {
+        evidence: known_evidence(first.case, figures),
+        proved: contended.proved(),
+        counter_experiment: load_elsewhere(&first.case.case),
+        ..hits.finding(&CARD, Severity::Warning).with(keys::IDLE_MEAN, contended.idle_ns.value)
+    }]
 }
 
 fn find_contention(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
@@ -116,10 +113,8 @@ fn find_contention(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
     if !(share >= MIN_SHARE && is_most && is_certain) {
         return None;
     }
-    let proved = contended
-        .elsewhere_ns
-        .map(|effect| (judge_reduction(LOAD_ELSEWHERE, contended.explained_ns(), effect).verdict, effect.value));
-    let saved = proved.filter(|(verdict, _)| verdict == CONFIRMED).map_or(0.0, |(_, effect)| -effect);
+    let proved = contended.proved().filter(|proved| proved.verdict == CONFIRMED);
+    let saved = proved.map_or(0.0, |proved| -proved.effect.value);
     Some((share.max((saved / contended.loaded_ns.value).min(1.0)), contended))
 }
 

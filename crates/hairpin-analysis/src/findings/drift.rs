@@ -65,18 +65,14 @@ fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
     if case.round_points.len() < MIN_ROUNDS {
         return None;
     }
+    let slowness_ns = |point: &RoundPoint| ns_per_gb(case, point).unwrap_or_else(|| point.p50_ns.max(1.0));
     let points: Vec<(f64, f64)> =
-        case.round_points.iter().map(|point| (point.started_ns as f64, slowness_ns(case, point).ln())).collect();
+        case.round_points.iter().map(|point| (point.started_ns as f64, slowness_ns(point).ln())).collect();
     let trend = trend(&points)?;
     let times = || points.iter().map(|point| point.0);
     let span = times().fold(0.0, f64::max) - times().fold(f64::INFINITY, f64::min);
     let change = (trend.slope * span).exp_m1();
     (trend.p < least_p && change.abs() >= MIN_SHARE).then_some((change.abs(), (change, trend.p)))
-}
-
-/// Returns a value that grows as the case slows down: the p50, or for one-way loads at full rate the time per byte.
-fn slowness_ns(case: &CaseSummary, point: &RoundPoint) -> f64 {
-    ns_per_gb(case, point).unwrap_or_else(|| point.p50_ns.max(1.0))
 }
 
 fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {

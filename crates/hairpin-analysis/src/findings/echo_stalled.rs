@@ -67,7 +67,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         ..hits.finding(&CARD, severity).with(keys::MESSAGES, stalls.of as f64)
     };
     let finding = finding.with_if(first.case.case.host().is_some(), keys::TWO_HOSTS);
-    vec![if usual { finding.with(keys::TYPICAL_TURNAROUND, stalls.typical_ns) } else { finding }]
+    vec![finding.with_some(keys::TYPICAL_TURNAROUND, usual.then_some(stalls.typical_ns))]
 }
 
 fn find_stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {

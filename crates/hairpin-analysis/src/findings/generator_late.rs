@@ -12,10 +12,11 @@ use hairpin_model::finding_keys::check::{HALF_RATE, KEEP_AWAKE};
 use hairpin_model::flow::{ConnectionUse, Pacing};
 use hairpin_model::{
     CaseSummary, CounterExperiment, CpuIdle, Figure, Finding, FindingCard, Load, Run, Waiting, finding_keys as keys,
+    words,
 };
 
 use super::cpu_contention::is_contended;
-use super::support::{Hits, counter_experiment, evidence_of, longer_run, rounds_of};
+use super::support::{Hits, counter_experiment, evidence_of, kept_awake, longer_run, rounds_of};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -56,25 +57,26 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         .with(keys::CAUSE, cause.word())
         .with_if(case.primary().load.is_one_way(), keys::ONE_WAY)
         .with_if(case.host().is_some(), keys::TWO_HOSTS);
-    let is_too_late = open_loop::is_too_late_to_rank(first.case);
-    vec![if is_too_late { finding.with(keys::RANKED_UP_TO, open_loop::MAX_RANKED_LATENESS) } else { finding }]
+    let limit = open_loop::is_too_late_to_rank(first.case).then_some(open_loop::MAX_RANKED_LATENESS);
+    vec![finding.with_some(keys::RANKED_UP_TO, limit)]
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// The next message was due before the previous one was done.
-    Busy,
-    /// The generator had time to spare, slept, and was woken late.
-    Woken,
-    /// The generator had time to spare and never slept: something else used its CPU.
-    Displaced,
+words! {
+    enum Cause: "cause" {
+        /// The next message was due before the previous one was done.
+        Busy = "busy",
+        /// The generator had time to spare, slept, and was woken late.
+        Woken = "woken-late",
+        /// The generator had time to spare and never slept: something else used its CPU.
+        Displaced = "displaced",
+    }
 }
 
 impl Cause {
     /// Determines the cause. A generator has time to spare if half of its messages are answered within half the send
     /// interval; without answers, if half of its messages leave within this time after they were due.
     fn of(case: &CaseSummary) -> Self {
-        let period_ns = open_loop::requested_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
+        let period_ns = case.case.primary().load.rate_per_s().map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
         let (p50, spins) = match case.case.primary().load {
             Load::Offered { pacing, .. } => {
                 (case.primary().lateness_ns.and_then(|lateness| lateness.p50), pacing == Pacing::Spin)
@@ -89,23 +91,14 @@ impl Cause {
         }
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Woken => "woken-late",
-            Self::Displaced => "displaced",
-        }
-    }
-
     fn counter_experiment(self, case: &CaseSummary) -> CounterExperiment {
         let case = &case.case;
         match self {
             Self::Woken if case.ends.cpu_idle == CpuIdle::Deep && case.host().is_none() => {
-                let awake = case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
-                counter_experiment(KEEP_AWAKE, [case.clone(), awake])
+                counter_experiment(KEEP_AWAKE, [case.clone(), kept_awake(case)])
             }
             Self::Busy => {
-                let half = case.at_rate(open_loop::requested_per_s(case).unwrap_or(0.0) / 2.0);
+                let half = case.at_rate(case.primary().load.rate_per_s().unwrap_or(0.0) / 2.0);
                 counter_experiment(HALF_RATE, [case.clone(), half])
             }
             Self::Woken | Self::Displaced => longer_run(case),

@@ -8,7 +8,10 @@
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::LINK;
-use hairpin_model::{CaseSummary, CounterExperiment, Finding, FindingCard, Run, finding_keys as keys, flow, path};
+use hairpin_model::names::grouped;
+use hairpin_model::{
+    CaseSummary, CounterExperiment, Finding, FindingCard, PacketCounts, Run, finding_keys as keys, flow, path,
+};
 
 use super::support::{Hits, Lost, evidence_of, losses_by, rounds_of, with_lower_rate, without_stage};
 
@@ -78,27 +81,22 @@ fn find_drops(run: &Run, case: &CaseSummary) -> Option<Dropped> {
 
 /// Returns the stage that dropped most in the direction of the load; includes packets that it damaged.
 fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
-    let mut stages: Vec<Stage> = Vec::new();
-    for (_, measured) in rounds_of(run, &case.id) {
-        let Some(link) = &measured.link else { continue };
-        let way = if case.case.primary().direction == flow::Direction::Down { &link.down } else { &link.up };
-        for stage in &way.stages {
-            let dropped: u64 = stage.packets.dropped.values().sum();
-            let packets = dropped + if stage.stage == CORRUPT_STAGE { stage.packets.corrupted } else { 0 };
-            match stages.iter_mut().find(|one| one.name == stage.stage) {
-                Some(one) => {
-                    (one.packets, one.entered) = (one.packets + packets, one.entered + stage.packets.entered)
-                }
-                None => stages.push(Stage { name: stage.stage.clone(), packets, entered: stage.packets.entered }),
-            }
-        }
-    }
-    stages.into_iter().filter(|stage| stage.packets > 0).max_by_key(|stage| stage.packets)
+    let is_down = case.case.primary().direction == flow::Direction::Down;
+    let rounds = rounds_of(run, &case.id);
+    let links = rounds.iter().filter_map(|(_, measured)| measured.link.as_ref());
+    let stages = links.flat_map(|link| if is_down { &link.down.stages } else { &link.up.stages });
+    let by_name = grouped(stages.map(|stage| (&stage.stage, &stage.packets)));
+    let sums = by_name.into_iter().map(|(name, packets)| {
+        let all = packets.into_iter().fold(PacketCounts::default(), |all, one| all.plus(one));
+        let damaged = if name == CORRUPT_STAGE { all.corrupted } else { 0 };
+        Stage { name: name.clone(), packets: all.dropped.values().sum::<u64>() + damaged, entered: all.entered }
+    });
+    sums.filter(|stage| stage.packets > 0).max_by_key(|stage| stage.packets)
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Case, LinkRecord, Measured, PacketCounts, StageRecord};
+    use hairpin_model::{Case, LinkRecord, Measured, StageRecord};
 
     use super::*;
     use crate::fixture::links::{link, over};

@@ -14,7 +14,7 @@ use hairpin_model::{
     finding_keys as keys,
 };
 
-use super::support::{Hit, Hits, evidence_of, judge_reduction, paired, sibling_of};
+use super::support::{Hit, Hits, evidence_of, judge_reduction, kept_awake, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 
@@ -136,8 +136,7 @@ fn crossings(case: &CaseSummary) -> f64 {
 
 /// Returns the case of the counter-experiment; `None` if the CPUs were already kept awake.
 fn awake(case: &Case) -> Option<Case> {
-    (case.ends.cpu_idle == CpuIdle::Deep)
-        .then(|| case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow))
+    (case.ends.cpu_idle == CpuIdle::Deep).then(|| kept_awake(case))
 }
 
 /// Judges whether keeping the CPUs awake removed the lateness, if measured. Includes omitted (late) rounds.

@@ -9,7 +9,7 @@
 //! rounds, relative to the median of their case, with quiet rounds. The figures include disturbed rounds.
 
 use hairpin_model::finding::{About, Severity};
-use hairpin_model::names::distinct;
+use hairpin_model::names::{distinct, grouped};
 use hairpin_model::trace::End;
 use hairpin_model::{
     EndReport, Evidence, Finding, FindingCard, Key, Measured, RoundRecord, Run, finding_keys as keys,
@@ -37,39 +37,15 @@ const MIN_PREEMPTIONS: u64 = 10;
 /// Minimum effect on the medians for a warning; noise in half of the rounds also suffices.
 const MIN_EFFECT: f64 = 0.03;
 
-/// The signs of noise in a round.
-#[derive(Clone, Copy, Default)]
-struct Signs {
-    steal: bool,
-    others: bool,
-    runnable: bool,
-    preempted: bool,
-    /// The round does not count, because its ends waited for their CPUs.
-    left_out: bool,
-}
-
-type Sign = (Key, fn(&Signs) -> bool);
-
-const SIGNS: [Sign; 5] = [
-    (keys::BY_WAITING, |signs| signs.left_out),
-    (keys::BY_STEAL, |signs| signs.steal),
-    (keys::BY_OTHERS, |signs| signs.others),
-    (keys::BY_RUNNABLE, |signs| signs.runnable),
-    (keys::BY_PREEMPTION, |signs| signs.preempted),
-];
-
-impl Signs {
-    fn any(self) -> bool {
-        self.steal || self.others || self.runnable || self.preempted || self.left_out
-    }
-}
+/// A round with its signs of noise.
+type NoisyRound<'r> = (&'r RoundRecord, &'r Measured, Vec<Key>);
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     // With the rounds that do not count.
     let measured = run.rounds.iter().filter_map(|round| Some((round, round.measured()?)));
-    let rounds: Vec<(&RoundRecord, &Measured, Signs)> =
+    let rounds: Vec<NoisyRound<'_>> =
         measured.map(|(round, measured)| (round, measured, signs(round, measured, run))).collect();
-    let disturbed = rounds.iter().filter(|(_, _, signs)| signs.any());
+    let disturbed = rounds.iter().filter(|(_, _, signs)| !signs.is_empty());
     let noisy = disturbed.clone().count();
     let affected = noisy as f64 / rounds.len().max(1) as f64;
     if noisy == 0 || affected < MIN_ROUNDS_SHARE {
@@ -88,15 +64,12 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         .with(keys::NOISY_ROUNDS, noisy as f64)
         .with(keys::ROUNDS, rounds.len() as f64)
         .with_if(effect.is_some_and(|ratio| ratio <= 1.0 - MIN_EFFECT), keys::NOISE_HELPED);
-    let by_sign = SIGNS.iter().map(|(key, of)| (*key, rounds.iter().filter(|(_, _, signs)| of(signs)).count()));
-    vec![
-        by_sign
-            .filter(|(_, count)| *count > 0)
-            .fold(finding, |finding, (key, count)| finding.with(key, count as f64)),
-    ]
+    let by_sign = grouped(rounds.iter().flat_map(|(_, _, signs)| signs).map(|sign| (*sign, ())));
+    vec![by_sign.into_iter().fold(finding, |finding, (sign, seen)| finding.with(sign, seen.len() as f64))]
 }
 
-fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
+/// Returns the signs of noise in a round.
+fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Vec<Key> {
     let noise = &measured.noise;
     let cpus = run.environment().cpus_online.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
@@ -110,20 +83,27 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
             relay.pinned_cpu.is_some() && measured.ends.iter().all(|end| end.pinned_cpu != relay.pinned_cpu)
         });
     let pushes: u64 = measured.ends.iter().map(|end| end.involuntary_switches).sum();
-    Signs {
-        steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= MIN_STEAL * capacity_ns,
-        others: noise.busy_ns as f64 - own > MIN_OTHERS * capacity_ns + RESOLUTION_NS * cpus,
-        runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
-        preempted: round.order.case.ends.placement.has_own_cpus()
-            && apart
-            && !is_throttled(measured)
-            && pushes >= MIN_PREEMPTIONS
-            && pushes as f64 >= MIN_PREEMPTED_SHARE * measured.primary().figures.samples as f64,
-        left_out: !is_throttled(measured)
-            && run.case(&round.case_id).is_some_and(|case| {
-                case.omitted_rounds.iter().any(|out| out.round == round.number && out.why.is_of_machine())
-            }),
-    }
+    let steal = noise.steal_ns > 0 && noise.steal_ns as f64 >= MIN_STEAL * capacity_ns;
+    let others = noise.busy_ns as f64 - own > MIN_OTHERS * capacity_ns + RESOLUTION_NS * cpus;
+    let runnable = noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 };
+    let preempted = round.order.case.ends.placement.has_own_cpus()
+        && apart
+        && !is_throttled(measured)
+        && pushes >= MIN_PREEMPTIONS
+        && pushes as f64 >= MIN_PREEMPTED_SHARE * measured.primary().figures.samples as f64;
+    // The round does not count, because its ends waited for their CPUs.
+    let waited = !is_throttled(measured)
+        && run.case(&round.case_id).is_some_and(|case| {
+            case.omitted_rounds.iter().any(|out| out.round == round.number && out.why.is_of_machine())
+        });
+    let all = [
+        (keys::BY_WAITING, waited),
+        (keys::BY_STEAL, steal),
+        (keys::BY_OTHERS, others),
+        (keys::BY_RUNNABLE, runnable),
+        (keys::BY_PREEMPTION, preempted),
+    ];
+    all.into_iter().filter(|(_, is_seen)| *is_seen).map(|(sign, _)| sign).collect()
 }
 
 /// Whether the server ran on another machine and so used none of the client's CPUs.
@@ -146,9 +126,9 @@ fn ends_cpu_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
 }
 
 /// The p50 of noisy rounds / p50 of quiet rounds, each relative to the case's median; `None` if either is missing.
-fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64> {
+fn effect(run: &Run, rounds: &[NoisyRound<'_>]) -> Option<f64> {
     let relative = |noisy: bool| -> Option<f64> {
-        let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
+        let chosen = rounds.iter().filter(|(_, _, signs)| signs.is_empty() != noisy);
         let ratios = chosen.filter_map(|(round, measured, _)| {
             let reference = run.case(&round.case_id)?.primary().latency_ns.p50?.value;
             (reference > 0.0).then(|| measured.primary().figures.latency_ns.p50 / reference)
@@ -158,12 +138,7 @@ fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64>
     Some(relative(true)? / relative(false).filter(|quiet| *quiet > 0.0)?)
 }
 
-fn all_evidence(
-    run: &Run,
-    rounds: &[(&RoundRecord, &Measured, Signs)],
-    affected: f64,
-    effect: Option<f64>,
-) -> Vec<Evidence> {
+fn all_evidence(run: &Run, rounds: &[NoisyRound<'_>], affected: f64, effect: Option<f64>) -> Vec<Evidence> {
     let total =
         |of: &dyn Fn(&Measured) -> u64| rounds.iter().map(|(_, measured, _)| of(measured) as f64).sum::<f64>();
     let pushes = |measured: &Measured| {
@@ -214,9 +189,9 @@ mod tests {
             let found = run(disturb, &[2, 5, 7]);
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{sign:?}");
             assert_eq!([keys::NOISY_ROUNDS, keys::ROUNDS].map(|key| value(&found[0], key)), [3.0, 10.0]);
-            let signs: Vec<_> =
-                SIGNS.iter().filter_map(|(key, _)| Some((key.name, found[0].figure(*key)?.value))).collect();
-            assert_eq!(signs, [(sign.name, 3.0)]);
+            let all = signs.iter().map(|(_, key)| *key).chain([keys::BY_WAITING]);
+            let seen: Vec<_> = all.filter_map(|key| Some((key.name, found[0].figure(key)?.value))).collect();
+            assert_eq!(seen, [(sign.name, 3.0)]);
             assert!((found[0].share - 0.2).abs() < 0.01, "{}", found[0].share);
         }
     }

@@ -11,13 +11,9 @@ use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NOTSENT_LOWAT;
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::options::OptionName;
-use hairpin_model::{
-    Case, CaseSummary, Evidence, Figure, Finding, FindingCard, Measured, Proved, Run, finding_keys as keys,
-};
+use hairpin_model::{Case, CaseSummary, Figure, Finding, FindingCard, Measured, Run, finding_keys as keys};
 
-use super::support::{
-    Hit, Hits, change_of, evidence_of, judge_by_block, median_of, p50, sibling_of, with_load_option,
-};
+use super::support::{Hits, evidence_of, judge_by_block, median_of, p50, with_load_option};
 use crate::in_span::{goodput, loaded_states, loads};
 use crate::statistics::location::median;
 
@@ -58,30 +54,22 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     });
     let Some(first) = hits.first() else { return Vec::new() };
     let check = with_load_option(&first.case.case, (OptionName::NotsentLowat, LOWAT), NOTSENT_LOWAT);
-    let pair = check.as_ref().and_then(|experiment| experiment.pair.as_ref());
+    let Unsent { bytes, bytes_per_s, delay_ns, added_ns, loaded_ns } = first.data;
+    let figures = [
+        (keys::UNSENT, bytes),
+        (keys::LOAD_RECEIVED, bytes_per_s),
+        (keys::BYTES_OVER_RATE, delay_ns),
+        (keys::ADDED_P50, added_ns),
+        (keys::LOADED_P50, loaded_ns),
+    ];
     vec![Finding {
-        evidence: all_evidence(first),
-        proved: pair.and_then(|pair| proved(run, first, &pair[1])),
+        evidence: figures.map(|(key, figure)| evidence_of(first.case, key, figure)).to_vec(),
+        proved: check
+            .as_ref()
+            .and_then(|check| judge_by_block(run, first.case, check, first.data.explained_ns(), p50)),
         counter_experiment: check,
         ..hits.finding(&CARD, Severity::Warning)
     }]
-}
-
-fn proved(run: &Run, first: &Hit<'_, Unsent>, changed: &Case) -> Option<Proved> {
-    let changed = sibling_of(run, changed)?;
-    Some(judge_by_block(NOTSENT_LOWAT, first.data.explained_ns(), change_of(run, [first.case, changed], p50)?))
-}
-
-fn all_evidence(first: &Hit<'_, Unsent>) -> Vec<Evidence> {
-    let unsent = &first.data;
-    let all = [
-        (keys::UNSENT, unsent.bytes),
-        (keys::LOAD_RECEIVED, unsent.bytes_per_s),
-        (keys::BYTES_OVER_RATE, unsent.delay_ns),
-        (keys::ADDED_P50, unsent.added_ns),
-        (keys::LOADED_P50, unsent.loaded_ns),
-    ];
-    all.map(|(key, figure)| evidence_of(first.case, key, figure)).to_vec()
 }
 
 /// Returns the unsent data of a load whose connection the probe shares.

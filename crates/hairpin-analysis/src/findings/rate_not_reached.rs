@@ -30,7 +30,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let saturated = Hits::among(run, |case| {
         let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
         let reached = open_loop::share_reached(&case.case, &rounds)?;
-        let asked = open_loop::requested_per_s(&case.case)?;
+        let asked = case.case.primary().load.rate_per_s()?;
         (reached < open_loop::MIN_SHARE_REACHED)
             .then_some((1.0 - reached, (asked, asked * reached, open_loop::why_blocked(&case.case, &rounds))))
     });
@@ -80,7 +80,7 @@ fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     if case.case.primary().load.is_one_way() && case.case.is_emulated() || !case.case.loads().is_empty() {
         return None;
     }
-    let asked = open_loop::requested_per_s(&case.case)?;
+    let asked = case.case.primary().load.rate_per_s()?;
     let (rate, p50) = (case.primary().rate_per_s?.value, case.primary().latency_ns.p50?.value);
     // Messages in transit on a link are not queued, lost messages not slow, and a round lasts until its last answer.
     let on_its_way_ns = case.primary().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
@@ -97,7 +97,6 @@ fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
 fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Finding> {
     let first = hits.first()?;
     let (asked, reached, held_up) = first.data;
-    let faster = faster_by(&first.case.case);
     let finding = Finding {
         evidence: vec![evidence(keys::ASKED, asked), evidence(keys::REACHED, reached)],
         counter_experiment: Some(counter_experiment(
@@ -107,8 +106,8 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
         share: first.share.clamp(0.0, 1.0),
         ..hits.finding(&CARD, severity).with(keys::CAUSE, who)
     };
-    let finding = held_up.into_iter().fold(finding, |finding, limit| finding.with(keys::HELD_UP, limit.word()));
-    Some(faster.into_iter().fold(finding, |finding, way| finding.with(keys::FASTER_BY, way)))
+    let finding = finding.with_some(keys::HELD_UP, held_up.map(HeldUp::word));
+    Some(finding.with_some(keys::FASTER_BY, faster_by(&first.case.case)))
 }
 
 /// Returns ways to make the ends faster that the case does not use yet.

@@ -41,17 +41,18 @@ const MIN_SHARE_OF_TIME: f64 = 0.01;
 /// The kernel counters of both ends, over all rounds of a case.
 struct Retransmissions {
     segments: f64,
-    /// How losses were detected; `None` if the counters of the network namespace were not read.
-    how: Option<LossDetection>,
+    /// In the order of [`DETECTION`]; `None` if the counters of the network namespace were not read.
+    how: Option<Vec<(Key, f64)>>,
     rto_us: Option<f64>,
 }
 
-struct LossDetection {
-    fast: f64,
-    probes: f64,
-    time_outs: f64,
-    after_time_out: f64,
-}
+/// How losses were detected: evidence and its counter.
+const DETECTION: [(Key, &str); 4] = [
+    (keys::BY_FAST, fact_names::FAST_RETRANSMITS),
+    (keys::TIME_OUTS, fact_names::RETRANSMISSION_TIMEOUTS),
+    (keys::TO_RECOVER, fact_names::SLOW_START_RETRANSMITS),
+    (keys::LOSS_PROBES, fact_names::LOSS_PROBES),
+];
 
 /// The cost of the drops of all rounds.
 #[derive(Default)]
@@ -138,17 +139,9 @@ fn read_counters(case: &CaseSummary) -> Option<Retransmissions> {
     };
     let greatest =
         |name: &str| ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).reduce(f64::max);
-    let how = || {
-        Some(LossDetection {
-            fast: sum(fact_names::FAST_RETRANSMITS)?,
-            probes: sum(fact_names::LOSS_PROBES)?,
-            time_outs: sum(fact_names::RETRANSMISSION_TIMEOUTS)?,
-            after_time_out: sum(fact_names::SLOW_START_RETRANSMITS)?,
-        })
-    };
     Some(Retransmissions {
         segments: sum(fact_names::RETRANSMITS)?,
-        how: how(),
+        how: DETECTION.iter().map(|(key, name)| Some((*key, sum(name)?))).collect(),
         rto_us: greatest(fact_names::RTO_US),
     })
 }
@@ -194,15 +187,7 @@ fn all_evidence(first: &Hit<'_, RetransmissionEffect>) -> Vec<Evidence> {
     let RetransmissionEffect { counters, cost } = &first.data;
     let of = |(key, value): (Key, f64)| evidence_of(first.case, key, value);
     let mut all = vec![of((keys::RESENT, counters.segments))];
-    if let Some(LossDetection { fast, probes, time_outs, after_time_out }) = &counters.how {
-        let how = [
-            (keys::BY_FAST, *fast),
-            (keys::TIME_OUTS, *time_outs),
-            (keys::TO_RECOVER, *after_time_out),
-            (keys::LOSS_PROBES, *probes),
-        ];
-        all.extend(how.map(of));
-    }
+    all.extend(counters.how.iter().flatten().copied().map(of));
     all.extend(counters.rto_us.map(|rto_us| of((keys::RTO, rto_us * 1e3))));
     let Some(cost) = cost else { return all };
     let dropped = [

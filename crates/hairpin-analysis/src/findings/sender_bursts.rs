@@ -50,12 +50,11 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let experiment = even_counter_experiment(&case.case);
     let mut all_evidence = lost.evidence(keys::LOST_IN_BUFFERS, case);
     all_evidence.extend(below_half.map(|share| evidence_of(case, keys::BELOW_HALF, share)));
-    let finding = hits.finding(&CARD, Severity::Warning);
     vec![Finding {
         evidence: all_evidence,
         proved: experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment)),
         counter_experiment: experiment,
-        ..asked.iter().fold(finding, |finding, count| finding.with(keys::BURST, f64::from(*count)))
+        ..hits.finding(&CARD, Severity::Warning).with_some(keys::BURST, asked.map(f64::from))
     }]
 }
 

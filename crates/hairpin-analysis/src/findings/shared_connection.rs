@@ -11,13 +11,10 @@
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::OWN_CONNECTION;
 use hairpin_model::flow::ConnectionUse;
-use hairpin_model::{
-    Case, CaseSummary, CounterExperiment, Evidence, Figure, Finding, FindingCard, Options, Proved, Run,
-    finding_keys as keys,
-};
+use hairpin_model::{Case, CaseSummary, Figure, Finding, FindingCard, Options, Run, finding_keys as keys};
 
 use super::own_send_queue::{find_unsent, is_bounded};
-use super::support::{Hit, Hits, change_of, evidence_of, judge_by_block, p50, paired, sibling_of};
+use super::support::{Hits, change_of, judge_by_block, known_evidence, p50, paired, sibling_of};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "shared-connection",
@@ -53,18 +50,20 @@ impl Shared {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| find_shared_waits(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let check = check(&first.case.case);
+    let check = paired(OWN_CONNECTION, [first.case.case.clone(), with_own_connection(&first.case.case)]);
+    let [before, unsent] = first.data.waits_ns;
+    let figures = [
+        (keys::LOADED_P50, Some(first.data.loaded_ns)),
+        (keys::LONGER, first.data.longer_ns),
+        (keys::BEFORE_FIRST_BYTE, before),
+        (keys::UNSENT_WAIT, unsent),
+    ];
     vec![Finding {
-        evidence: all_evidence(first),
-        proved: check.pair.as_ref().and_then(|pair| proved(run, first, &pair[1])),
+        evidence: known_evidence(first.case, figures),
+        proved: judge_by_block(run, first.case, &check, first.data.explained_ns(), p50),
         counter_experiment: Some(check),
         ..hits.finding(&CARD, Severity::Warning).with(keys::EXPLAINED, first.data.explained_ns())
     }]
-}
-
-/// Returns the counter-experiment: the probe on its own connection.
-fn check(case: &Case) -> CounterExperiment {
-    paired(OWN_CONNECTION, [case.clone(), with_own_connection(case)])
 }
 
 fn with_own_connection(case: &Case) -> Case {
@@ -72,23 +71,6 @@ fn with_own_connection(case: &Case) -> Case {
         let probe = case.primary_mut();
         (probe.connection_use, probe.options) = (ConnectionUse::Own, Options::default());
     })
-}
-
-fn proved(run: &Run, first: &Hit<'_, Shared>, changed: &Case) -> Option<Proved> {
-    let changed = sibling_of(run, changed)?;
-    Some(judge_by_block(OWN_CONNECTION, first.data.explained_ns(), change_of(run, [first.case, changed], p50)?))
-}
-
-fn all_evidence(first: &Hit<'_, Shared>) -> Vec<Evidence> {
-    let shared = &first.data;
-    let [before, unsent] = shared.waits_ns;
-    let all = [
-        (keys::LOADED_P50, Some(shared.loaded_ns)),
-        (keys::LONGER, shared.longer_ns),
-        (keys::BEFORE_FIRST_BYTE, before),
-        (keys::UNSENT_WAIT, unsent),
-    ];
-    all.into_iter().filter_map(|(key, figure)| Some(evidence_of(first.case, key, figure?))).collect()
 }
 
 fn find_shared_waits(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {

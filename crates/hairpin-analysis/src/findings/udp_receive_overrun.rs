@@ -13,11 +13,13 @@ use hairpin_model::finding_keys::check::LARGER_BUFFER;
 use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::options::OptionName;
 use hairpin_model::{
-    Case, CaseSummary, CounterExperiment, Evidence, Figure, Finding, FindingCard, Placement, Protocol, Run,
+    Case, CaseSummary, CounterExperiment, Evidence, Finding, FindingCard, Placement, Protocol, Run,
     finding_keys as keys,
 };
 
-use super::support::{Hits, REFUTED, evidence, evidence_of, losses_by, paired, sibling_of, with_option};
+use super::support::{
+    Hits, REFUTED, arrived_per_s, evidence, evidence_of, losses_by, paired, sibling_of, with_option,
+};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-receive-overrun",
@@ -52,7 +54,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let too_slow = still_lost.filter(|share| *share >= MIN_EQUAL_LOSS * first.share);
     let mut all_evidence = lost.evidence(keys::LOST_FOR_ROOM, case);
     all_evidence.extend(granted_buffer(case));
-    all_evidence.extend(received_per_s(case).map(|per_s| evidence_of(case, keys::RECEIVED_PER_S, per_s)));
+    all_evidence.extend(arrived_per_s(case).map(|per_s| evidence_of(case, keys::RECEIVED_PER_S, per_s)));
     all_evidence.extend(too_slow.map(|share| evidence(keys::LOST_WITH_LARGE, share)));
     let finding = hits.finding(&CARD, Severity::Warning);
     let finding = finding
@@ -71,10 +73,6 @@ fn granted_buffer(case: &CaseSummary) -> Option<Evidence> {
     let mut options = case.ends.iter().flat_map(|end| &end.effective_options);
     let bytes = options.find(|option| option.name == OptionName::Rcvbuf)?.before.parse::<f64>().ok()?;
     Some(evidence_of(case, keys::BUFFER_GRANTED, bytes))
-}
-
-fn received_per_s(case: &CaseSummary) -> Option<Figure> {
-    case.primary().one_way.as_ref()?.received_per_s
 }
 
 /// Returns the same case with a large buffer; `None` if the case already has a large buffer.

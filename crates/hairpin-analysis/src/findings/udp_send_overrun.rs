@@ -30,16 +30,14 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Some(first) = hits.first() else { return Vec::new() };
     let (lost, case) = (&first.data, first.case);
     let experiment = with_lower_rate(case, 0.8);
-    let of = |cause: &str| case.ledger().lost.get(cause).copied().unwrap_or(0);
-    let parts = [(keys::BY_QDISC, of(QDISC)), (keys::BY_MEMORY, of(SEND_BUFFER))];
-    let is_shared = of(QDISC) > 0 && !case.case.is_emulated();
+    let of = |cause: &str| case.ledger().lost.get(cause).filter(|count| **count > 0).map(|count| *count as f64);
+    let is_shared = of(QDISC).is_some() && !case.case.is_emulated();
     let finding = hits.finding(&CARD, Severity::Warning).with_if(is_shared, keys::SHARED_COUNTER);
-    let some = parts.into_iter().filter(|(_, count)| *count > 0);
     vec![Finding {
         evidence: lost.evidence(keys::LOST_AT_SENDER, case),
         proved: experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment)),
         counter_experiment: experiment,
-        ..some.fold(finding, |finding, (key, count)| finding.with(key, count as f64))
+        ..finding.with_some(keys::BY_QDISC, of(QDISC)).with_some(keys::BY_MEMORY, of(SEND_BUFFER))
     }]
 }
 

@@ -10,7 +10,7 @@
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::MAX_SEGMENTS;
 use hairpin_model::options::OptionName;
-use hairpin_model::{CaseSummary, Evidence, Finding, FindingCard, Ledger, Run, finding_keys as keys};
+use hairpin_model::{CaseSummary, EndSummary, Evidence, Finding, FindingCard, Ledger, Run, finding_keys as keys};
 
 use super::support::{Hits, evidence, longer_run};
 use crate::trace::switch;
@@ -28,7 +28,8 @@ struct Missing {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let is_known = |case: &CaseSummary| has_segments(case) && ledger(case).may_be_segments();
+    let has_segments = |end: &EndSummary| switch(&end.effective_options, OptionName::Gso) == Some(true);
+    let is_known = |case: &CaseSummary| case.ends.iter().any(has_segments) && ledger(case).may_be_segments();
     let known = Hits::among(run, |case| find_missing(run, case).filter(|_| is_known(case)));
     let hits = Hits::among(run, |case| find_missing(run, case).filter(|_| !is_known(case)));
     [segments(&known), defect(&hits)].into_iter().flatten().collect()
@@ -41,10 +42,6 @@ fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
         evidence: all_evidence(first.case, &first.data),
         ..hits.finding(&CARD, Severity::Note).with(keys::SEGMENTS_IN_PACKET, MAX_SEGMENTS as f64)
     })
-}
-
-fn has_segments(case: &CaseSummary) -> bool {
-    case.ends.iter().any(|end| switch(&end.effective_options, OptionName::Gso) == Some(true))
 }
 
 fn all_evidence(case: &CaseSummary, missing: &Missing) -> Vec<Evidence> {

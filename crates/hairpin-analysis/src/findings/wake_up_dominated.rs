@@ -18,7 +18,8 @@ use hairpin_model::{
 };
 
 use super::support::{
-    CONFIRMED, Change, Hit, Hits, REFUTED, add_case, change, counter_experiment, evidence_of, judge_check, paired,
+    CONFIRMED, Change, Hit, Hits, REFUTED, add_case, change, counter_experiment, evidence_of, judge_check,
+    kept_awake, paired,
 };
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -43,24 +44,16 @@ struct VariantWithoutWake<'r> {
 struct Waking<'r> {
     strongest: VariantWithoutWake<'r>,
     others: Vec<VariantWithoutWake<'r>>,
-    /// The change with the CPUs kept awake, if measured.
-    awake: Option<Change>,
-    /// The change with both ends spinning, if measured.
-    spinning: Option<Change>,
+    /// The change with the CPUs kept awake, and its verdict, if measured.
+    awake: Option<(Change, Proved)>,
+    /// The verdict on both ends spinning, if measured.
+    spinning: Option<Proved>,
 }
 
 impl Waking<'_> {
-    fn awake_check(&self) -> Option<Proved> {
-        self.awake.as_ref().map(|change| judge_check(KEEP_AWAKE, change))
-    }
-
-    fn spinning_check(&self) -> Option<Proved> {
-        self.spinning.as_ref().map(|change| judge_check(BUSY_POLL, change))
-    }
-
     /// Returns the result of the checks on waking. If CPUs kept awake have no effect, that only rules out deep idle.
     fn result(&self) -> Option<Proved> {
-        match (self.awake_check(), self.spinning_check()) {
+        match (self.awake.clone().map(|(_, awake)| awake), self.spinning.clone()) {
             (Some(awake), _) if awake.verdict == CONFIRMED => Some(awake),
             (Some(awake), Some(spun)) => Some(if spun.verdict == CONFIRMED { spun } else { awake }),
             (Some(awake), None) => Some(awake).filter(|awake| awake.verdict != REFUTED),
@@ -68,8 +61,9 @@ impl Waking<'_> {
         }
     }
 
-    fn deep_idle_ruled_out(&self) -> bool {
-        self.awake_check().is_some_and(|awake| awake.verdict == REFUTED)
+    /// Returns the change with the CPUs kept awake, if that rules out deep idle.
+    fn deep_idle_ruled_out(&self) -> Option<Change> {
+        self.awake.as_ref().filter(|(_, awake)| awake.verdict == REFUTED).map(|(change, _)| *change)
     }
 }
 
@@ -79,11 +73,11 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     // The strongest case with a check of deep idle; without one, the strongest case.
     let tried = hits.0.iter().find(|hit| hit.data.awake.is_some()).unwrap_or(first);
     // A check on the first case is better evidence than one on another case.
-    let own = first.data.spinning_check().filter(|spun| tried.case.id != first.case.id && spun.verdict == CONFIRMED);
+    let own = first.data.spinning.clone().filter(|spun| tried.case.id != first.case.id && spun.verdict == CONFIRMED);
     let proved = own.or_else(|| tried.data.result().map(|proved| add_case(tried.case, first.case, proved)));
     // If only deep idle was checked and ruled out, waking is undecided, and the summary says so first.
-    let is_open = proved.is_none() && tried.data.deep_idle_ruled_out();
-    let ruled_out = tried.data.awake.filter(|_| tried.data.deep_idle_ruled_out());
+    let ruled_out = tried.data.deep_idle_ruled_out();
+    let is_open = proved.is_none() && ruled_out.is_some();
     let mut evidence = all_evidence(first);
     evidence.extend(ruled_out.map(|change| evidence_of(tried.case, keys::IDLE_SAVED, change.saved_ns())));
     let finding = Finding {
@@ -113,11 +107,11 @@ fn advice(deep_idle_ruled_out: bool, case: &Case) -> Vec<&'static str> {
 /// Returns the next check: whether waking is the cause if deep idle was ruled out, otherwise whether deep idle is.
 fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
     let own = &tried.case.case;
-    if tried.data.awake.is_some() && tried.data.spinning.is_none() && tried.data.deep_idle_ruled_out() {
+    if tried.data.spinning.is_none() && tried.data.deep_idle_ruled_out().is_some() {
         return paired(BUSY_POLL, [own.clone(), spinning(own)]);
     }
-    let all = hits.cases().into_iter().cloned().chain([awake(own)]);
-    CounterExperiment { pair: Some(Box::new([own.clone(), awake(own)])), ..counter_experiment(KEEP_AWAKE, all) }
+    let all = hits.cases().into_iter().cloned().chain([kept_awake(own)]);
+    CounterExperiment { pair: Some(Box::new([own.clone(), kept_awake(own)])), ..counter_experiment(KEEP_AWAKE, all) }
 }
 
 fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<Evidence> {
@@ -134,10 +128,6 @@ fn spinning(case: &Case) -> Case {
     case.clone().with(|changed| changed.ends.waiting = Waiting::Spin)
 }
 
-fn awake(case: &Case) -> Case {
-    case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
-}
-
 fn find_waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
     let own = &case.case;
     // One-way messages wait for earlier ones and form no round trip. Under load no CPU idles between probe messages.
@@ -150,15 +140,18 @@ fn find_waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'
         return None;
     }
     let together = own.clone().with(|changed| changed.ends.placement = Placement::SameCpu);
-    let siblings = [("awake", awake(own)), ("busy-polling", spinning(own)), ("one-cpu", together)];
+    let siblings = [("awake", kept_awake(own)), ("busy-polling", spinning(own)), ("one-cpu", together)];
     let changes = siblings.into_iter().filter_map(|(cause, sibling)| {
         let other = run.cases.iter().find(|other| other.case == sibling && other.id != case.id)?;
         Some(VariantWithoutWake { cause, case: other, change: change(run, case, other)? })
     });
     let changes: Vec<VariantWithoutWake<'r>> = changes.collect();
-    let with = |of: &dyn Fn(&Case) -> bool| changes.iter().find(|one| of(&one.case.case)).map(|one| one.change);
-    let awake = with(&|case| case.ends.cpu_idle == CpuIdle::Shallow);
-    let spinning = with(&|case| case.ends.waiting == Waiting::Spin);
+    let check = |cause: &str, kind: &str| {
+        let change = changes.iter().find(|one| one.cause == cause)?.change;
+        Some((change, judge_check(kind, &change)))
+    };
+    let awake = check("awake", KEEP_AWAKE);
+    let spinning = check("busy-polling", BUSY_POLL).map(|(_, proved)| proved);
     let mut telling = changes.into_iter().filter(|without| {
         without.change.verdict == Verdict::Faster && without.change.saved_share().value >= MIN_SHARE
     });
@@ -207,7 +200,7 @@ mod tests {
         let [tcp, pipe] = ["tcp", "pipe"].map(|transport| apart(Case::ping_pong(transport)));
         let found = found_among(&[
             (&tcp, 66_000),
-            (&awake(&tcp), 11_000),
+            (&kept_awake(&tcp), 11_000),
             (&spinning(&tcp), 8_000),
             (&pipe, 54_000),
             (&Case::ping_pong("pipe"), 5_400),
@@ -234,7 +227,7 @@ mod tests {
     /// Findings on a blocking round trip of 66 us, with these times for CPUs kept awake and for spinning.
     fn found(awake_ns: u64, spinning_ns: Option<u64>) -> Vec<Finding> {
         let tcp = apart(Case::ping_pong("tcp"));
-        let (awake, spinning) = (awake(&tcp), spinning(&tcp));
+        let (awake, spinning) = (kept_awake(&tcp), spinning(&tcp));
         let together = Case::ping_pong("tcp");
         let mut cases = vec![(&tcp, 66_000), (&awake, awake_ns), (&together, 12_000)];
         cases.extend(spinning_ns.map(|spinning_ns| (&spinning, spinning_ns)));
@@ -270,9 +263,9 @@ mod tests {
     #[test]
     fn a_long_path_is_not_called_waking() {
         let tcp = over("delay=23.5ms", apart(Case::ping_pong("tcp")));
-        let siblings = [(&tcp, 47_100_000), (&awake(&tcp), 47_020_000), (&spinning(&tcp), 47_010_000)];
+        let siblings = [(&tcp, 47_100_000), (&kept_awake(&tcp), 47_020_000), (&spinning(&tcp), 47_010_000)];
         // The same transport on loopback is no sibling.
-        let loopback = (&awake(&apart(Case::ping_pong("tcp"))), 11_000);
+        let loopback = (&kept_awake(&apart(Case::ping_pong("tcp"))), 11_000);
         assert_eq!(found_among(&[&siblings[..], &[loopback]].concat()), []);
     }
 

@@ -68,7 +68,7 @@ pub fn normal_quantile(probability: f64) -> f64 {
 }
 
 /// Finds by bisection, in `halvings` steps, the boundary in 0..`high` up to which `below` is true.
-fn bisect(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
+pub(super) fn bisect(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
     let mut low = 0.0;
     for _ in 0..halvings {
         let middle = 0.5 * (low + high);

@@ -20,7 +20,7 @@
 use hairpin_model::Figure;
 use hairpin_model::figure::NoInterval;
 
-use super::distribution::{normal_quantile, student_quantile};
+use super::distribution::{bisect, normal_quantile, student_quantile};
 use super::location::{mean, median, standard_deviation};
 use super::trend::trend;
 
@@ -165,18 +165,13 @@ impl Estimate {
     pub fn mean(estimates: &[Self]) -> Option<Self> {
         let share = 1.0 / estimates.len() as f64;
         let values: Vec<f64> = estimates.iter().map(|estimate| estimate.value).collect();
-        let all = |of: fn((f64, f64)) -> f64| -> Option<Vec<f64>> {
-            estimates.iter().map(|estimate| estimate.widest.map(of)).collect()
-        };
-        let widest = all(|widest| widest.0).zip(all(|widest| widest.1));
+        let bounds: Option<Vec<(f64, f64)>> = estimates.iter().map(|estimate| estimate.widest).collect();
         Some(Self {
             value: mean(&values)?,
             errors: estimates.iter().flat_map(|one| one.errors.iter().map(|(e, d)| (e * share, *d))).collect(),
             floor: share * estimates.iter().map(|one| one.floor.powi(2)).sum::<f64>().sqrt(),
             why: estimates.iter().find_map(|estimate| estimate.why),
-            widest: widest.map(|(low, high)| {
-                (low.into_iter().fold(f64::INFINITY, f64::min), high.into_iter().fold(f64::NEG_INFINITY, f64::max))
-            }),
+            widest: bounds.map(|all| range(&all.iter().flat_map(|(low, high)| [*low, *high]).collect::<Vec<_>>())),
         })
     }
 
@@ -248,16 +243,8 @@ impl Estimate {
         if beyond <= 0.0 {
             return 1.0;
         }
-        let (mut low, mut high) = (1e-12_f64.ln(), 0.0);
-        for _ in 0..40 {
-            let middle = f64::midpoint(low, high);
-            if self.half_width(middle.exp()) < beyond {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        high.exp()
+        let nats = bisect(-(1e-12_f64.ln()), 40, |nats| self.half_width((-nats).exp()) < beyond);
+        (-nats).exp()
     }
 
     /// Returns the smallest true difference detected at `alpha` with a power of 90 %; `None` without an interval.

@@ -199,7 +199,8 @@ fn calls_with<'a, 't>(calls: &'a [&'t Call], bytes: &Range<u64>) -> &'a [&'t Cal
     &calls[first.min(end)..end]
 }
 
-fn calls_of_kind(end: &EndTrace, kind: CallKind) -> Vec<&Call> {
+/// Returns the calls of this kind that carried bytes.
+pub(super) fn calls_of_kind(end: &EndTrace, kind: CallKind) -> Vec<&Call> {
     end.calls.iter().filter(|call| call.kind == kind && call.end_byte > call.first_byte).collect()
 }
 
@@ -236,25 +237,12 @@ fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
     let answer = |packet: &Packet| {
         // A packet lost on the link acknowledges nothing.
         let at_ns = if crosses_link { packet.arrived_ns? } else { packet.at_ns };
-        Some(ReceivedAck {
-            at_ns,
-            left_ns: Some(packet.at_ns),
-            end_byte: packet.ack_byte?,
-            is_pure: packet.end_byte == packet.first_byte,
-        })
+        let (left_ns, is_pure) = (Some(packet.at_ns), packet.end_byte == packet.first_byte);
+        Some(Ack { at_ns, left_ns, first_byte: 0, end_byte: packet.ack_byte?, is_pure })
     };
-    let mut answers: Vec<ReceivedAck> =
-        packets.iter().filter(|packet| packet.from != from).filter_map(answer).collect();
+    let mut answers: Vec<Ack> = packets.iter().filter(|packet| packet.from != from).filter_map(answer).collect();
     answers.sort_by_key(|came| came.at_ns);
     new_acks(answers)
-}
-
-/// An acknowledgment as received, including duplicates.
-struct ReceivedAck {
-    at_ns: u64,
-    left_ns: Option<u64>,
-    end_byte: u64,
-    is_pure: bool,
 }
 
 /// Converts stamps to segments. A stamp has a segment's last byte; the segment starts where the previous one ended.
@@ -272,7 +260,7 @@ fn stamped_acks(sender: &EndTrace) -> Vec<Ack> {
     let one = stamps.chunk_by(|a, b| b.at_ns - a.at_ns <= MAX_ONE_ACK_NS);
     new_acks(one.filter_map(|stamps| {
         let newest = stamps.iter().map(|stamp| stamp.end_byte).max()?;
-        Some(ReceivedAck { at_ns: stamps.first()?.at_ns, left_ns: None, end_byte: newest, is_pure: true })
+        Some(Ack { at_ns: stamps.first()?.at_ns, left_ns: None, first_byte: 0, end_byte: newest, is_pure: true })
     }))
 }
 
@@ -282,14 +270,14 @@ fn in_time(end: &EndTrace, kind: StampKind) -> Vec<&Stamp> {
     stamps
 }
 
-/// Returns the acknowledgments of new data.
-fn new_acks(acks: impl IntoIterator<Item = ReceivedAck>) -> Vec<Ack> {
+/// Returns the acknowledgments of new data, from all acknowledgments including duplicates, and sets their first bytes.
+fn new_acks(acks: impl IntoIterator<Item = Ack>) -> Vec<Ack> {
     let mut first_byte = 0;
     let mut all = Vec::new();
-    for ReceivedAck { at_ns, left_ns, end_byte, is_pure } in acks {
-        if end_byte > first_byte {
-            all.push(Ack { at_ns, left_ns, first_byte, end_byte, is_pure });
-            first_byte = end_byte;
+    for ack in acks {
+        if ack.end_byte > first_byte {
+            all.push(Ack { first_byte, ..ack });
+            first_byte = ack.end_byte;
         }
     }
     all

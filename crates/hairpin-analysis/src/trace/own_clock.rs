@@ -5,7 +5,7 @@
 use hairpin_model::trace::CallKind;
 use hairpin_model::{EndTrace, RoundTrace, fact, fact_names};
 
-use super::direction::Direction;
+use super::direction::{Direction, calls_of_kind};
 
 /// Returns the trace without the server's times.
 pub(super) fn client_only(trace: &RoundTrace) -> RoundTrace {
@@ -27,10 +27,8 @@ pub(super) fn min_round_trip_ns(trace: &RoundTrace, out: &Direction<'_>) -> u64 
 pub(super) fn at_server_ns(trace: &RoundTrace, number: u64) -> Option<u64> {
     let request_end = trace.request_bytes.checked_mul(number.checked_add(1)?)?;
     let reply_begin = trace.reply_bytes.checked_mul(number)?;
-    let of = |kind: CallKind| {
-        trace.server.calls.iter().filter(move |call| call.kind == kind && call.end_byte > call.first_byte)
-    };
-    let read = of(CallKind::Read).find(|call| call.end_byte >= request_end)?;
-    let answer = of(CallKind::Write).find(|call| call.end_byte > reply_begin)?;
+    let [reads, writes] = [CallKind::Read, CallKind::Write].map(|kind| calls_of_kind(&trace.server, kind));
+    let read = reads.iter().find(|call| call.end_byte >= request_end)?;
+    let answer = writes.iter().find(|call| call.end_byte > reply_begin)?;
     answer.began_ns.checked_sub(read.ended_ns)
 }

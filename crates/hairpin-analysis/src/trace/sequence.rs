@@ -62,18 +62,16 @@ impl Reading<'_> {
 
     /// Returns the packets that opened the connection.
     fn handshake(&self, extent: &Extent) -> Vec<Event> {
-        let packets = || self.trace.packets.iter().filter(|_| self.source == Source::Capture);
-        let Some(syn) = packets().position(|packet| packet.syn && packet.from == End::Client) else {
+        let packets = if self.source == Source::Capture { self.trace.packets.as_slice() } else { &[] };
+        let Some(syn) = packets.iter().position(|packet| packet.syn && packet.from == End::Client) else {
             return Vec::new();
         };
-        let answer = packets().skip(syn).position(|packet| packet.syn && packet.from == End::Server);
-        let answer = answer.map(|after| syn + after);
-        let ack = answer.and_then(|answer| {
-            packets()
-                .skip(answer)
-                .find(|packet| packet.from == End::Client && !packet.syn && packet.ack_byte.is_some())
-        });
-        let all = [packets().nth(syn), answer.and_then(|answer| packets().nth(answer)), ack];
+        let rest = &packets[syn..];
+        let answer = rest.iter().position(|packet| packet.syn && packet.from == End::Server).map(|at| &rest[at..]);
+        let is_ack_of_client =
+            |packet: &&Packet| packet.from == End::Client && !packet.syn && packet.ack_byte.is_some();
+        let ack = answer.and_then(|answer| answer.iter().find(is_ack_of_client));
+        let all = [packets.get(syn), answer.and_then(<[Packet]>::first), ack];
         // Packets with bytes of the exchange or sent during it are already among its events.
         let before = all.into_iter().flatten().filter(|packet| packet.at_ns < extent.began_ns);
         before

@@ -3,7 +3,7 @@
 use hairpin_model::round::Purpose;
 use hairpin_model::{Capture, Figure, Measured, RoundRecord, TraceFigures, TraceSummary};
 
-use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_block};
+use crate::compare::{as_ratio, by_block, difference_by_block};
 use crate::statistics::interval::{Over, span_s};
 use crate::valid_rounds;
 
@@ -31,20 +31,17 @@ fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
 /// untraced round in its block. `None` if either is missing. Both rounds run the same exchanges. The mean counts all
 /// of them; the median would hide that some took twice as long.
 fn cost(rounds: &[&RoundRecord]) -> Option<(Figure, Figure)> {
-    let means = |purpose: Purpose| {
-        let of = |round: &&RoundRecord| {
-            Some((round.order.block, of_purpose(round, purpose)?.primary().figures.latency_ns.mean.max(1.0)))
-        };
-        rounds.iter().filter_map(of).collect::<Vec<_>>()
-    };
-    let both = [Purpose::Untraced, Purpose::Traced].map(means);
     let evidence = rounds.iter().filter(|round| round.order.purpose != Purpose::Timed);
     let over = Over::evidence(span_s(evidence.map(|round| round.started_ns)));
-    let [untraced, traced] = both.each_ref().map(|means| by_block(means.iter().copied()));
-    let (difference_ns, _) = difference_by_block(&untraced, &traced, over)?;
-    let [untraced, traced] = both.map(|means| logarithms_by_block(means.into_iter()));
-    let (logarithm, _) = difference_by_block(&untraced, &traced, over)?;
-    Some((difference_ns.figure(over.alpha), as_ratio(logarithm.figure(over.alpha))))
+    let difference = |value: fn(f64) -> f64| {
+        let [untraced, traced] = [Purpose::Untraced, Purpose::Traced].map(|purpose| {
+            let mean_ns = |round: &RoundRecord| Some(of_purpose(round, purpose)?.primary().figures.latency_ns.mean);
+            let of = |round: &&RoundRecord| Some((round.order.block, value(mean_ns(round)?.max(1.0))));
+            by_block(rounds.iter().filter_map(of))
+        });
+        Some(difference_by_block(&untraced, &traced, over)?.0.figure(over.alpha))
+    };
+    Some((difference(|ns| ns)?, as_ratio(difference(f64::ln)?)))
 }
 
 #[cfg(test)]

@@ -139,7 +139,8 @@ fn is_power_of_ten(value: f64) -> bool {
     (exponent - exponent.round()).abs() < 1e-9
 }
 
-fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+/// Returns the lowest and the highest of the finite values.
+pub(crate) fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|value| value.is_finite()).fold(None, |so_far, value| {
         let (low, high) = so_far.unwrap_or((value, value));
         Some((low.min(value), high.max(value)))

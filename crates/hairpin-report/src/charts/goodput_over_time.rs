@@ -67,7 +67,7 @@ pub(crate) fn key() -> String {
         ("key-line s1", "CPU time of the client"),
         ("key-line broken s2", "CPU time of the server"),
     ];
-    legend(&entries.map(|(class, text)| (class.to_owned(), text.to_owned())))
+    legend(entries)
 }
 
 fn warm_up(span: &Span, from_ns: u64) -> String {

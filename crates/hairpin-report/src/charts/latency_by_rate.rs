@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::CaseSummary;
 
-use super::plot::{Frame, Place, Point, legend, log_scale, side_by_side};
+use super::plot::{Frame, Place, Point, log_scale};
 use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Panel, Series};
@@ -34,10 +34,9 @@ pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) 
         let label = if has_labels { batch.to_string() } else { String::new() };
         Some(Point { x, y, words, label, ring: false })
     };
-    let plots = frame.plots("One-way latency by messages received per second", &[], |panel, series| {
+    frame.plots("One-way latency by messages received per second", &[], &[], |panel, series| {
         vec![frame.curve(series, |row| point(panel, series, row))]
-    });
-    (!plots.is_empty()).then(|| side_by_side(&plots, &legend(blocks, looks, &[])))
+    })
 }
 
 fn places(row: &CaseSummary) -> Option<(Place, Place)> {

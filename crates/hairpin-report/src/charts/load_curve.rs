@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use hairpin_model::{CaseSummary, Figure, Knee};
 
-use super::plot::{Curve, Frame, Place, Point, legend, log_scale, side_by_side};
+use super::plot::{Curve, Frame, Place, Point, log_scale};
 use super::quantity::Quantity;
 use super::series::SeriesStyle;
+use super::svg::sample;
 use crate::one_way::{Blocks, Series, varied};
 
 /// Returns the two charts; `None` if no series has two rates.
@@ -22,28 +23,11 @@ pub(crate) fn charts(
     let delivered = valid().filter_map(|row| Place::of(delivered(row))).flat_map(Place::values);
     let y =
         log_scale(delivered.chain(offered.iter().copied()), "messages delivered per second (log scale)", 8, rate)?;
-    let above = delivered_plots(knees, &Frame { blocks, looks, x: &x, y: &y });
-    if above.is_empty() {
-        return None;
-    }
-    let whole = ("<i class=\"key-behind\" aria-hidden=\"true\"></i>".to_owned(), "all delivered".to_owned());
-    let ring = "<svg class=\"swatch\" width=\"20\" height=\"20\" aria-hidden=\"true\"><circle class=\"knee\" cx=\"10\" \
-                cy=\"10\" r=\"9\"/></svg>";
-    let marked = valid().any(|row| is_knee(knees, row));
-    let knee = marked.then(|| (ring.to_owned(), "knee: the highest rate delivered whole (99 %)".to_owned()));
-    let more: Vec<(String, String)> = [whole].into_iter().chain(knee).collect();
-    let above = side_by_side(&above, &legend(blocks, looks, &more));
-
+    let above = delivered_plots(knees, &Frame { blocks, looks, x: &x, y: &y })?;
     let latencies = valid().flat_map(|row| [row.primary().latency_ns.p50, row.primary().latency_ns.p99]);
     let places = latencies.filter_map(Place::of).flat_map(Place::values);
     let below = log_scale(places, "one-way latency, due to received (log scale)", 8, |ns| Quantity::Latency.tick(ns));
-    let below = below.map(|y| latency_plots(&Frame { blocks, looks, x: &x, y: &y }));
-    let below = below.filter(|plots| !plots.is_empty()).map(|plots| {
-        let line = |class: &str| format!("<i class=\"{class}\" aria-hidden=\"true\"></i>");
-        let more = [(line("key-plain"), "p50".to_owned()), (line("key-plain broken"), "p99".to_owned())];
-        side_by_side(&plots, &legend(blocks, looks, &more))
-    });
-    Some((above, below))
+    Some((above, below.and_then(|y| latency_plots(&Frame { blocks, looks, x: &x, y: &y }))))
 }
 
 fn delivered(row: &CaseSummary) -> Option<Figure> {
@@ -58,7 +42,13 @@ fn is_knee(knees: &[Knee], row: &CaseSummary) -> bool {
     })
 }
 
-fn delivered_plots(knees: &[Knee], frame: &Frame<'_>) -> Vec<(String, String)> {
+fn delivered_plots(knees: &[Knee], frame: &Frame<'_>) -> Option<String> {
+    let ring = "<svg class=\"swatch\" width=\"20\" height=\"20\" aria-hidden=\"true\"><circle class=\"knee\" cx=\"10\" \
+                cy=\"10\" r=\"9\"/></svg>";
+    let is_marked = frame.blocks.rows().any(|row| row.valid && is_knee(knees, row));
+    let knee = is_marked.then(|| (ring.to_owned(), "knee: the highest rate delivered whole (99 %)".to_owned()));
+    let more: Vec<(String, String)> =
+        [(sample("key-behind"), "all delivered".to_owned())].into_iter().chain(knee).collect();
     let point = |series: &Series<'_>, row: &CaseSummary| {
         let y = Place::of(delivered(row)).filter(|_| row.valid)?;
         let ring = is_knee(knees, row);
@@ -69,12 +59,13 @@ fn delivered_plots(knees: &[Knee], frame: &Frame<'_>) -> Vec<(String, String)> {
     };
     let low = frame.x.axis.low.max(frame.y.axis.low);
     let high = frame.x.axis.high.min(frame.y.axis.high);
-    frame.plots("Messages delivered per second by messages offered", &[(low, low), (high, high)], |_, series| {
+    let behind = [(low, low), (high, high)];
+    frame.plots("Messages delivered per second by messages offered", &behind, &more, |_, series| {
         vec![frame.curve(series, |row| point(series, row))]
     })
 }
 
-fn latency_plots(frame: &Frame<'_>) -> Vec<(String, String)> {
+fn latency_plots(frame: &Frame<'_>) -> Option<String> {
     let curve = |series: &Series<'_>, name: &str, dash, of: fn(&CaseSummary) -> Option<Figure>| {
         let curve = frame.curve(series, |row| {
             let y = Place::of(of(row)).filter(|_| row.valid)?;
@@ -84,7 +75,8 @@ fn latency_plots(frame: &Frame<'_>) -> Vec<(String, String)> {
         });
         Curve { looks: SeriesStyle { dash, ..curve.looks }, ..curve }
     };
-    frame.plots("One-way latency, p50 and p99, by messages offered per second", &[], |_, series| {
+    let more = [(sample("key-plain"), "p50".to_owned()), (sample("key-plain broken"), "p99".to_owned())];
+    frame.plots("One-way latency, p50 and p99, by messages offered per second", &[], &more, |_, series| {
         vec![
             curve(series, "p50", 0, |row| row.primary().latency_ns.p50),
             curve(series, "p99", 1, |row| row.primary().latency_ns.p99),

@@ -51,7 +51,7 @@ pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
     let mut entries: Vec<(String, String)> =
         causes.iter().map(|cause| (format!("key-part {}", class(cause)), words(cause))).collect();
     entries.push(("key-part received".to_owned(), "received".to_owned()));
-    html.push_str(&legend(&entries));
+    html.push_str(&legend(entries));
     if lossy < all {
         let _ = write!(html, "<p class=\"caption\">The other {} lost nothing.</p>", cases(all - lossy));
     }

@@ -9,7 +9,7 @@
 pub mod axis;
 
 pub(crate) mod exchange_bar;
-pub(crate) mod goodput_by_write;
+pub(crate) mod full_rate;
 pub(crate) mod goodput_over_time;
 pub(crate) mod latency_by_rate;
 pub(crate) mod link_path;
@@ -23,7 +23,6 @@ pub(crate) mod plot;
 pub(crate) mod quantity;
 pub(crate) mod queue_depth;
 pub(crate) mod ranking;
-pub(crate) mod rate_by_batch;
 pub(crate) mod rounds;
 pub(crate) mod series;
 pub(crate) mod svg;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use hairpin_model::{DirectionRecord, Moment, quantities};
 
 use super::axis::{Axis, Tick};
-use super::svg::{down, escape, percent, trimmed};
+use super::svg::{down, escape, level, mark, percent, sample, text, trimmed};
 use crate::page_text::nbsp;
 
 /// Height of a plot, in pixels.
@@ -172,13 +172,8 @@ impl Frame<'_> {
 
     /// Adds a mark with a title at the position `place` and `height`, each from 0 to 1.
     pub(super) fn mark(&mut self, (shape, classes): (usize, &str), place: f64, height: f64, words: &str) {
-        let _ = write!(
-            self.marks,
-            "<g class=\"mark {classes}\"><title>{}</title><use href=\"#m{shape}\" x=\"{}\" y=\"{}\"/></g>",
-            escape(words),
-            percent(place),
-            down(height, self.height)
-        );
+        let at = [percent(place), down(height, self.height)];
+        self.marks.push_str(&mark(&format!("mark {classes}"), shape, at.each_ref().map(String::as_str), words));
     }
 
     pub(super) fn finish(self) -> String {
@@ -186,21 +181,11 @@ impl Frame<'_> {
         let mut lines = format!("<rect class=\"ground\" x=\"0\" y=\"0\" width=\"100%\" height=\"{height}\"/>");
         for (place, label) in &self.across {
             let y = down(*place, self.height);
-            let _ = write!(
-                lines,
-                "<line class=\"grid minor\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
-                 <text class=\"tick y\" x=\"-6\" y=\"{y}\">{}</text>",
-                escape(label)
-            );
+            lines += &(level("grid minor", &y) + &text("tick y", "-6", &y, label));
         }
+        let below = trimmed(self.height + 15.0);
         for tick in self.span.time.time_ticks(self.times) {
-            let _ = write!(
-                lines,
-                "<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>",
-                percent(tick.place),
-                trimmed(self.height + 15.0),
-                escape(&tick.label)
-            );
+            lines += &text("tick", percent(tick.place), &below, &tick.label);
         }
         let (title, described) = (escape(&self.title), escape(&self.described));
         let stretched = match self.stretched.as_str() {
@@ -220,13 +205,11 @@ impl Frame<'_> {
 }
 
 /// Returns a legend, given the class and the text of each entry.
-pub(super) fn legend(entries: &[(String, String)]) -> String {
-    let mut html = String::from("<ul class=\"sequence-legend\">");
-    for (class, text) in entries {
-        let _ = write!(html, "<li><i class=\"{class}\" aria-hidden=\"true\"></i>{}</li>", escape(text));
-    }
-    html.push_str("</ul>");
-    html
+pub(super) fn legend(entries: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> String {
+    let items = entries
+        .into_iter()
+        .map(|(class, text)| format!("<li>{}{}</li>", sample(class.as_ref()), escape(text.as_ref())));
+    format!("<ul class=\"sequence-legend\">{}</ul>", items.collect::<String>())
 }
 
 /// Returns the number of the colour and mark for drops by a stage, which all charts use.

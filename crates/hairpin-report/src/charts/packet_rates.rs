@@ -29,6 +29,6 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     }
     let _ = write!(shapes, "<polyline class=\"line out\" points=\"{}\"/>", span.steps(&out, &axis));
     frame.stretched = shapes;
-    frame.legend = legend(&entries);
+    frame.legend = legend(entries);
     Some(frame.finish())
 }

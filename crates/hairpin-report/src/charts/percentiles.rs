@@ -9,7 +9,7 @@ use hairpin_model::{CaseSummary, CurvePoint, Group, Run, quantities};
 
 use super::axis::{Axis, Nines, Tick};
 use super::series::SeriesStyle;
-use super::svg::{down, escape, invalid_not_drawn, percent, trimmed};
+use super::svg::{down, escape, invalid_not_drawn, level, mark, percent, text, trimmed, upright};
 use crate::one_way::Shared;
 use crate::page_text::nbsp;
 
@@ -113,20 +113,12 @@ fn points(curve: &[CurvePoint]) -> impl Iterator<Item = &CurvePoint> {
 fn grid(axis: &Axis, nines: &Nines) -> String {
     let across = |tick: Tick| {
         let (y, class) = (down(tick.place, HEIGHT), if tick.major { "" } else { " minor" });
-        format!(
-            "<line class=\"grid{class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
-             <text class=\"tick y{class}\" x=\"-8\" y=\"{y}\">{}</text>",
-            escape(&tick.label)
-        )
+        level(&format!("grid{class}"), &y) + &text(&format!("tick y{class}"), "-8", &y, &tick.label)
     };
     // On a narrow plot, style.css moves every second label down.
     let upward = |(number, (_, place, label)): (usize, (f64, f64, String))| {
-        let (x, below) = (percent(place), HEIGHT + 18.0);
-        let step = if number % 2 == 1 { " second" } else { "" };
-        format!(
-            "<line class=\"grid\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{HEIGHT}\"/>\
-             <text class=\"tick{step}\" x=\"{x}\" y=\"{below}\">{label}</text>"
-        )
+        let (x, class) = (percent(place), if number % 2 == 1 { "tick second" } else { "tick" });
+        upright("grid", &x, HEIGHT) + &text(class, &x, HEIGHT + 18.0, &label)
     };
     let lines: String = axis.time_ticks(10).into_iter().map(across).collect();
     lines + &nines.ticks().into_iter().enumerate().map(upward).collect::<String>()
@@ -205,14 +197,7 @@ impl Curve<'_> {
             }
             let words =
                 format!("{}{}: {label} {}", self.name, self.phase, nbsp(&quantities::duration(point.latency_ns)));
-            let _ = write!(
-                html,
-                "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",
-                escape(&words),
-                self.looks.colour,
-                here.0,
-                here.1
-            );
+            html.push_str(&mark("mark", self.looks.colour, [&here.0, &here.1], &words));
             last = Some(here);
         }
         html.push_str("</g>");

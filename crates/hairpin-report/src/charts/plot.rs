@@ -9,7 +9,7 @@ use hairpin_model::{CaseSummary, Figure, Run};
 use super::axis::{Axis, Tick};
 use super::percentiles::swatch;
 use super::series::SeriesStyle;
-use super::svg::{down, escape, percent, trimmed};
+use super::svg::{down, escape, level, mark, percent, text, trimmed, upright};
 use crate::one_way::{Blocks, Panel, Series};
 
 /// Height of a plot, in pixels.
@@ -69,20 +69,27 @@ impl Frame<'_> {
         Curve { looks, points: series.rows.iter().filter_map(|row| point(row)).collect() }
     }
 
-    /// Returns the title and the plot of each panel that has a curve; `behind` is a line drawn behind the curves.
+    /// Draws a plot for each panel that has a curve, side by side, and below them the legend with `more` entries (sample
+    /// as markup, and text); `behind` is a line drawn behind the curves. `None` without plots.
     pub(super) fn plots(
         &self,
         described: &str,
         behind: &[(f64, f64)],
+        more: &[(String, String)],
         curves: impl Fn(&Panel<'_>, &Series<'_>) -> Vec<Curve>,
-    ) -> Vec<(String, String)> {
-        let plot = |panel: &Panel<'_>| {
+    ) -> Option<String> {
+        let mut html = String::new();
+        for panel in &self.blocks.all {
             let curves: Vec<Curve> = panel.series.iter().flat_map(|series| curves(panel, series)).collect();
-            let described = format!("{described}, {}", panel.title);
-            let plot = Plot { described, x: self.x, y: self.y, curves, behind };
-            plot.curves.iter().any(|curve| curve.points.len() > 1).then(|| (panel.title.clone(), plot.finish()))
-        };
-        self.blocks.all.iter().filter_map(plot).collect()
+            if curves.iter().any(|curve| curve.points.len() > 1) {
+                let described = format!("{described}, {}", panel.title);
+                let plot_html = Plot { described, x: self.x, y: self.y, curves, behind }.finish();
+                let title = escape(&panel.title);
+                let _ = write!(html, "<figure class=\"xy\"><figcaption>{title}</figcaption>{plot_html}</figure>");
+            }
+        }
+        let legend_html = legend(self.blocks, self.looks, more);
+        (!html.is_empty()).then(|| format!("<div class=\"xy-charts\">{html}</div>{legend_html}"))
     }
 }
 
@@ -157,12 +164,7 @@ impl Plot<'_> {
         if point.ring {
             let _ = write!(html, "<circle class=\"knee\" cx=\"{x}\" cy=\"{y}\" r=\"9\"/>");
         }
-        let _ = write!(
-            html,
-            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/></g>",
-            escape(&point.words),
-            looks.colour
-        );
+        html.push_str(&mark("mark", looks.colour, [&x, &y], &point.words));
     }
 
     /// Draws the text next to a point, unless the text would overlap another text.
@@ -182,25 +184,16 @@ impl Plot<'_> {
 
     fn grid(&self) -> String {
         let class = |tick: &Tick| if tick.major { "" } else { " minor" };
-        let mut html = String::new();
-        for tick in &self.y.ticks {
-            let (y, class, label) = (down(tick.place, HEIGHT), class(tick), escape(&tick.label));
-            let _ = write!(
-                html,
-                "<line class=\"grid{class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
-                 <text class=\"tick y\" x=\"-8\" y=\"{y}\">{label}</text>"
-            );
-        }
-        for tick in &self.x.ticks {
-            let (x, class, label) = (percent(tick.place), class(tick), escape(&tick.label));
-            let _ = write!(
-                html,
-                "<line class=\"grid{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{HEIGHT}\"/>\
-                 <text class=\"tick{class}\" x=\"{x}\" y=\"{}\">{label}</text>",
-                HEIGHT + 18.0
-            );
-        }
-        html
+        let across = |tick: &Tick| {
+            let y = down(tick.place, HEIGHT);
+            level(&format!("grid{}", class(tick)), &y) + &text("tick y", "-8", &y, &tick.label)
+        };
+        let upward = |tick: &Tick| {
+            let (x, class) = (percent(tick.place), class(tick));
+            upright(&format!("grid{class}"), &x, HEIGHT)
+                + &text(&format!("tick{class}"), &x, HEIGHT + 18.0, &tick.label)
+        };
+        self.y.ticks.iter().map(across).chain(self.x.ticks.iter().map(upward)).collect()
     }
 }
 
@@ -261,17 +254,5 @@ pub(crate) fn legend(
         let _ = write!(html, "<li>{sample_html}{}</li>", escape(text));
     }
     html.push_str("</ul>");
-    html
-}
-
-/// Places plots side by side, each with the title of its panel, and the legend below the plots.
-pub(super) fn side_by_side(plots: &[(String, String)], legend_html: &str) -> String {
-    let mut html = String::from("<div class=\"xy-charts\">");
-    for (title, plot_html) in plots {
-        let title = escape(title);
-        let _ = write!(html, "<figure class=\"xy\"><figcaption>{title}</figcaption>{plot_html}</figure>");
-    }
-    html.push_str("</div>");
-    html.push_str(legend_html);
     html
 }

@@ -1,8 +1,10 @@
 //! The quantity that ranks a case: messages per second for message rates, goodput for streams, otherwise latency.
 
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::{CaseSummary, Figure, RoundPoint, quantities};
 
+use crate::columns::Unit;
 use crate::page_text::nbsp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +36,24 @@ impl Quantity {
         }
     }
 
-    pub(crate) fn figure(self, row: &CaseSummary) -> Option<Figure> {
+    fn compared_by(self) -> ComparedBy {
         match self {
-            Self::Latency => row.primary().latency_ns.p50,
-            Self::Rate => row.one_way()?.received_per_s,
-            Self::Goodput => row.goodput(),
+            Self::Latency => ComparedBy::P50,
+            Self::Rate => ComparedBy::Rate,
+            Self::Goodput => ComparedBy::Goodput,
         }
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Self::Latency => Unit::Time,
+            Self::Rate => Unit::Rate,
+            Self::Goodput => Unit::ByteRate,
+        }
+    }
+
+    pub(crate) fn figure(self, row: &CaseSummary) -> Option<Figure> {
+        row.compared(self.compared_by())
     }
 
     /// Returns the tail figures of a case; empty unless the quantity is latency.
@@ -52,12 +66,7 @@ impl Quantity {
 
     /// Returns the figure of a round; `None` if it cannot be drawn.
     pub(crate) fn of_round(self, point: &RoundPoint) -> Option<f64> {
-        let value = match self {
-            Self::Latency => Some(point.p50_ns),
-            Self::Rate => Some(point.rate_per_s),
-            Self::Goodput => point.goodput_bytes_per_s,
-        };
-        value.filter(|value| value.is_finite() && *value > 0.0)
+        point.compared(self.compared_by()).filter(|value| value.is_finite() && *value > 0.0)
     }
 
     pub(crate) fn round_in_words(self, point: &RoundPoint) -> String {
@@ -75,33 +84,27 @@ impl Quantity {
     }
 
     pub(crate) fn text(self, value: f64) -> String {
-        nbsp(&match self {
-            Self::Latency => quantities::duration(value),
-            Self::Rate => quantities::rate(value),
-            Self::Goodput => quantities::byte_rate(value),
-        })
+        nbsp(&self.unit().text(Some(value)))
     }
 
     /// Formats a figure with its interval: `1.34 M/s (95 % interval 1.30-1.38 M/s)`.
     pub(crate) fn with_bounds(self, figure: Figure) -> String {
-        let bounds =
-            figure.interval().map(|bounds| format!(" (95 % interval {})", self.bounds(figure.value, bounds)));
+        let bounds = self.unit().bounds(Some(figure));
+        let bounds = bounds.map(|bounds| format!(" (95 % interval {})", nbsp(&bounds).replace('-', "\u{2013}")));
         self.text(figure.value) + &bounds.unwrap_or_default()
     }
 
     /// Formats a value as an axis label.
     pub(crate) fn tick(self, value: f64) -> String {
-        nbsp(&match self {
-            Self::Latency => quantities::round_duration(value),
-            Self::Rate | Self::Goodput => {
-                let text = if self == Self::Rate { quantities::rate(value) } else { quantities::byte_rate(value) };
-                match text.split_once(' ') {
-                    Some((number, unit)) if number.contains('.') => {
-                        format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
-                    }
-                    _ => text,
-                }
+        if self == Self::Latency {
+            return nbsp(&quantities::round_duration(value));
+        }
+        let text = self.unit().text(Some(value));
+        nbsp(&match text.split_once(' ') {
+            Some((number, unit)) if number.contains('.') => {
+                format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
             }
+            _ => text,
         })
     }
 
@@ -111,14 +114,5 @@ impl Quantity {
             Self::Latency => 9,
             Self::Rate | Self::Goodput => 6,
         }
-    }
-
-    pub(crate) fn bounds(self, value: f64, (low, high): (f64, f64)) -> String {
-        let bounds = match self {
-            Self::Latency => quantities::bounds(value, low, high),
-            Self::Rate => quantities::rate_bounds(low, high),
-            Self::Goodput => quantities::byte_rate_bounds(low, high),
-        };
-        nbsp(&bounds).replace('-', "\u{2013}")
     }
 }

@@ -1,12 +1,10 @@
 //! Queue depth over time in one direction of a link, as the maximum of each interval.
 
-use std::fmt::Write as _;
-
 use hairpin_model::{DirectionRecord, quantities};
 
 use super::axis::Axis;
 use super::over_time::{Span, legend};
-use super::svg::down;
+use super::svg::{down, level};
 
 /// Name of the stage that is the queue.
 const QUEUE: &str = "queue";
@@ -30,8 +28,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
         "<polygon class=\"surface s0\" points=\"{surface}\"/><polyline class=\"line s0\" points=\"{corners}\"/>"
     );
     if let Some(limit) = near {
-        let y = down(axis.place(shown(limit)), frame.height);
-        let _ = write!(frame.marks, "<line class=\"limit\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>");
+        frame.marks += &level("limit", &down(axis.place(shown(limit)), frame.height));
     }
     let in_words = |bytes: u64| quantities::bytes(bytes as f64);
     let packets = timeline.queue_packets_max.get(deepest).copied().unwrap_or(0);
@@ -46,7 +43,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
         (None, _) => None,
     };
     let depth = ("key-surface s0".to_owned(), format!("depth; {words}"));
-    frame.legend = legend(&[Some(depth), limit].into_iter().flatten().collect::<Vec<_>>());
+    frame.legend = legend([Some(depth), limit].into_iter().flatten());
     Some(frame.finish())
 }
 

@@ -11,7 +11,7 @@ use hairpin_model::{CaseSummary, Figure, Group, Run};
 use super::axis::{Axis, Tick};
 use super::quantity::Quantity;
 use super::series::SeriesStyle;
-use super::svg::{escape, percent};
+use super::svg::{escape, percent, text, upright};
 use crate::one_way::Shared;
 
 /// Returns the chart of all groups that this quantity ranks; `None` if no case has a figure for this quantity.
@@ -87,7 +87,7 @@ impl Lanes<'_> {
     /// The grid is as high as the row. The marks are in an inner SVG whose origin is in the middle of the row.
     fn lane(&self, row: &CaseSummary, value: f64, classes: &str) -> String {
         let at = |value: f64| percent(self.axis.place(value));
-        let (words, grid) = (escape(&self.in_words(row, value)), &self.grid);
+        let (words, grid) = (escape(&self.in_words(row)), &self.grid);
         let mut svg = format!(
             "<span class=\"lane-cell\"><svg class=\"lane {classes}\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\">\
              <title>{words}</title>{grid}<svg class=\"lane-marks\" y=\"50%\" width=\"100%\" height=\"1\">"
@@ -113,11 +113,9 @@ impl Lanes<'_> {
     }
 
     /// Returns `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
-    fn in_words(&self, row: &CaseSummary, value: f64) -> String {
-        let mut words = format!("{}: {} {}", row.label, self.quantity.name(), self.quantity.text(value));
-        if let Some(bounds) = self.quantity.figure(row).and_then(Figure::interval) {
-            let _ = write!(words, " (95 % interval {})", self.quantity.bounds(value, bounds));
-        }
+    fn in_words(&self, row: &CaseSummary) -> String {
+        let figure = self.quantity.figure(row).map(|figure| self.quantity.with_bounds(figure)).unwrap_or_default();
+        let mut words = format!("{}: {} {figure}", row.label, self.quantity.name());
         for (name, figure) in self.quantity.tail(row) {
             if let Some(value) = figure.finite() {
                 let _ = write!(words, ", {name} {}", self.quantity.text(value));
@@ -128,10 +126,7 @@ impl Lanes<'_> {
 }
 
 fn grid(ticks: &[Tick]) -> String {
-    let line = |tick: &Tick| {
-        let (class, x) = (if tick.major { "grid" } else { "grid minor" }, percent(tick.place));
-        format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"100%\"/>")
-    };
+    let line = |tick: &Tick| upright(if tick.major { "grid" } else { "grid minor" }, &percent(tick.place), "100%");
     ticks.iter().map(line).collect()
 }
 
@@ -139,7 +134,7 @@ fn grid(ticks: &[Tick]) -> String {
 fn scale(ticks: &[Tick], side: &str, figure: &str) -> String {
     let label = |tick: &Tick| {
         let class = if tick.major { "tick" } else { "tick minor" };
-        format!("<text class=\"{class}\" x=\"{}\" y=\"14\">{}</text>", percent(tick.place), escape(&tick.label))
+        text(class, percent(tick.place), 14, &tick.label)
     };
     let labels: String = ticks.iter().map(label).collect();
     format!(

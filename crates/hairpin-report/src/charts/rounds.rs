@@ -13,7 +13,7 @@ use super::axis::Axis;
 use super::percentiles::swatch;
 use super::quantity::Quantity;
 use super::series::SeriesStyle;
-use super::svg::{down, escape, percent, trimmed};
+use super::svg::{down, escape, level, mark, percent, text, trimmed};
 use crate::one_way::Shared;
 use crate::page_text::nbsp;
 
@@ -150,11 +150,7 @@ impl PanelAxes {
             let _ = write!(words, ", {} lost", counted(point.lost, "message"));
             let _ = write!(also, "<use class=\"lost\" href=\"#m-lost\" x=\"{x}\" y=\"{MARK_INSET}\"/>");
         }
-        format!(
-            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/></g>{also}",
-            escape(&words),
-            looks.colour,
-        )
+        mark("mark", looks.colour, [&x, &y], &words) + &also
     }
 
     /// Draws a mark at the bottom for each failed round.
@@ -174,20 +170,11 @@ impl PanelAxes {
 
     /// Labels the ends of both axes.
     fn scales(&self, axis: &Axis) -> String {
-        let value = |value: f64| escape(&self.quantity.text(value));
-        let below = HEIGHT + 15.0;
+        let value = |value: f64, y: f64| text("tick y", "-6", y, &self.quantity.text(value));
         let mut ticks = self.time.time_ticks(3);
         ticks.dedup_by(|tick, before| tick.label == before.label);
-        let label = |place: f64, text: &str| {
-            format!("<text class=\"tick\" x=\"{}\" y=\"{below}\">{}</text>", percent(place), escape(text))
-        };
-        let along: String = ticks.iter().map(|tick| label(tick.place, &tick.label)).collect();
-        format!(
-            "<text class=\"tick y\" x=\"-6\" y=\"5\">{}</text><text class=\"tick y\" x=\"-6\" y=\"{}\">{}</text>{along}",
-            value(axis.high),
-            HEIGHT - 4.0,
-            value(axis.low)
-        )
+        let along = ticks.iter().map(|tick| text("tick", percent(tick.place), HEIGHT + 15.0, &tick.label));
+        value(axis.high, 5.0) + &value(axis.low, HEIGHT - 4.0) + &along.collect::<String>()
     }
 
     /// Draws the case's figure over all rounds, and its interval.
@@ -204,8 +191,7 @@ impl PanelAxes {
             );
         }
         if let Some(value) = figure.and_then(Figure::finite) {
-            let y = down(axis.place(value), HEIGHT);
-            let _ = write!(html, "<line class=\"median\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>");
+            html += &level("median", &down(axis.place(value), HEIGHT));
         }
         html
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::{Run, ladder};
+use hairpin_model::names::grouped;
+use hairpin_model::{CaseSummary, Run, ladder};
 
 use crate::one_way::Shared;
 
@@ -38,34 +39,25 @@ impl SeriesStyle {
 pub(crate) fn assign(run: &Run) -> BTreeMap<String, SeriesStyle> {
     let shared = Shared::of(run.cases.iter());
     let is_one_way = run.cases.iter().any(|row| row.case.primary().load.is_one_way());
-    let mut names: Vec<(String, String)> = Vec::new();
-    for row in &run.cases {
-        let name = ladder::row_name(row);
-        if !names.iter().any(|(known, _)| *known == name) {
-            let of_series = row.case.primary().load.is_one_way().then(|| shared.series(row).join(" "));
-            names.push((name, of_series.unwrap_or_else(|| family(&row.case.primary().transport))));
-        }
-    }
-    let mut members: Vec<(String, usize)> = Vec::new();
-    let mut by_kin = Vec::with_capacity(names.len());
-    for (_, kin) in &names {
-        let place = members.iter().position(|(known, _)| known == kin).unwrap_or_else(|| {
-            members.push((kin.clone(), 0));
-            members.len() - 1
-        });
-        by_kin.push(SeriesStyle { colour: place, dash: members[place].1 });
-        members[place].1 += 1;
-    }
-    let kin_suffice = members.len() <= COLOURS && members.iter().all(|(_, count)| *count <= DASHES);
-    let looks = |(place, (name, _)): (usize, (String, String))| {
-        if is_one_way {
-            let SeriesStyle { colour, dash } = by_kin[place];
-            return (name, SeriesStyle { colour: colour % COLOURS, dash: dash % DASHES });
-        }
-        let each = SeriesStyle::numbered(place);
-        (name, if by_kin.len() > COLOURS && kin_suffice { by_kin[place] } else { each })
+    let kin = |row: &CaseSummary| match row.case.primary().load.is_one_way() {
+        true => shared.series(row).join(" "),
+        false => family(&row.case.primary().transport),
     };
-    names.into_iter().enumerate().map(looks).collect()
+    let names = grouped(run.cases.iter().map(|row| (ladder::row_name(row), kin(row)))).into_iter();
+    let names: Vec<(String, String)> = names.map(|(name, mut kin)| (name, kin.swap_remove(0))).collect();
+    let families = grouped(names.iter().map(|(name, kin)| (kin, name)));
+    let kin_suffice = families.len() <= COLOURS && families.iter().all(|(_, members)| members.len() <= DASHES);
+    let by_kin = |kin: &String, name: &String| {
+        let colour = families.iter().position(|(known, _)| *known == kin)?;
+        let dash = families[colour].1.iter().position(|member| *member == name)?;
+        Some(SeriesStyle { colour: colour % COLOURS, dash: dash % DASHES })
+    };
+    let looks = |(place, (name, kin)): (usize, &(String, String))| {
+        let uses_kin = is_one_way || names.len() > COLOURS && kin_suffice;
+        let style = by_kin(kin, name).filter(|_| uses_kin).unwrap_or(SeriesStyle::numbered(place));
+        (name.clone(), style)
+    };
+    names.iter().enumerate().map(looks).collect()
 }
 
 /// Returns `unix` for `unix-stream`, `tcp` for `tcp6`.

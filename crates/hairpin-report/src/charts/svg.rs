@@ -1,5 +1,7 @@
 //! Helpers for markup: escaped text, positions, and the shapes of marks.
 
+use std::fmt::Display;
+
 use hairpin_model::printable;
 
 /// Escapes text for use in markup and in attributes.
@@ -35,6 +37,31 @@ pub(crate) fn down(place: f64, height: f64) -> String {
 pub(crate) fn trimmed(number: f64) -> String {
     let text = format!("{number:.1}");
     text.trim_end_matches(".0").to_owned()
+}
+
+/// Draws a horizontal line over the whole width.
+pub(crate) fn level(class: &str, y: &str) -> String {
+    format!("<line class=\"{class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>")
+}
+
+/// Draws a vertical line from the top.
+pub(crate) fn upright(class: &str, x: &str, height: impl Display) -> String {
+    format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{height}\"/>")
+}
+
+pub(crate) fn text(class: &str, x: impl Display, y: impl Display, text: &str) -> String {
+    format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", escape(text))
+}
+
+/// Draws a mark with a title.
+pub(crate) fn mark(classes: &str, shape: usize, [x, y]: [&str; 2], title: &str) -> String {
+    let title = escape(title);
+    format!("<g class=\"{classes}\"><title>{title}</title><use href=\"#m{shape}\" x=\"{x}\" y=\"{y}\"/></g>")
+}
+
+/// Returns the sample of a legend's entry that style.css draws for this class.
+pub(crate) fn sample(class: &str) -> String {
+    format!("<i class=\"{class}\" aria-hidden=\"true\"></i>")
 }
 
 /// The shapes of marks, about 9 pixels wide, with the origin in the middle. Each series colour has its own shape, so

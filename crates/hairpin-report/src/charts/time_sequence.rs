@@ -11,6 +11,7 @@ use hairpin_model::time_sequence::EventKind;
 use hairpin_model::trace::End;
 use hairpin_model::{CaseSummary, TimeSequence, Wait};
 
+use super::over_time;
 use super::svg::{escape, trimmed};
 use crate::page_text::{nbsp, wrap_words};
 use crate::time_sequence::lines::{self, Events, SequenceGap, SequenceLine, is_packet};
@@ -63,15 +64,13 @@ fn description(lines: &[SequenceLine], sequence: &TimeSequence, clock: &Clock) -
                 "{} {} {}: {}",
                 clock.time(events.at_ns),
                 clock.unit.name,
-                words::end(events.end),
+                events.end,
                 words::events(events, clock)
             )),
             SequenceLine::Gap(gap) => {
                 said.extend(words::left_out(gap).map(|text| nbsp(&text)));
                 let waits = gap.waits.iter();
-                said.extend(
-                    waits.map(|wait| format!("{}: {}", words::end(wait.end), nbsp(&words::wait(wait, sequence)))),
-                );
+                said.extend(waits.map(|wait| format!("{}: {}", wait.end, nbsp(&words::wait(wait, sequence)))));
             }
         }
     }
@@ -87,18 +86,14 @@ fn waits(lines: &[SequenceLine]) -> impl Iterator<Item = &Wait> {
 
 /// Explains the shades and strokes that occur in the drawing.
 fn legend(lines: &[SequenceLine]) -> String {
-    let mut html = String::from("<ul class=\"sequence-legend\">");
-    let item = |html: &mut String, class: &str, text: &str| {
-        let _ = write!(html, "<li><i class=\"{class}\" aria-hidden=\"true\"></i>{text}</li>");
-    };
-    item(&mut html, "key-call", "system call");
-    item(&mut html, "key-segment", "segment with payload; two strokes: several");
-    item(&mut html, "key-bare", "packet without payload");
-    for cause in distinct(waits(lines).map(|wait| wait.cause)) {
-        item(&mut html, &format!("key-wait {cause}"), words::cause(cause));
-    }
-    html.push_str("</ul>");
-    html
+    let keys = [
+        ("key-call", "system call"),
+        ("key-segment", "segment with payload; two strokes: several"),
+        ("key-bare", "packet without payload"),
+    ];
+    let causes = distinct(waits(lines).map(|wait| wait.cause)).into_iter();
+    let causes = causes.map(|cause| (format!("key-wait {cause}"), words::cause(cause)));
+    over_time::legend(keys.map(|(class, text)| (class.to_owned(), text)).into_iter().chain(causes))
 }
 
 struct Drawing<'s> {
@@ -138,15 +133,10 @@ impl<'s> Drawing<'s> {
             places: Vec::new(),
             bars,
         };
-        let ends = [("0", "start", End::Client), ("100%", "end", End::Server)];
-        for (x, anchor, end) in ends {
-            let name = words::end(end);
-            let _ = write!(
-                drawing.above,
-                "<text class=\"end-name\" x=\"{x}\" y=\"12\" text-anchor=\"{anchor}\">{name}</text>"
-            );
+        for (x, anchor, end) in [("0", "start", End::Client), ("100%", "end", End::Server)] {
+            drawing.text("end-name", &format!("x=\"{x}\" text-anchor=\"{anchor}\""), end.word(), 12.0);
         }
-        let _ = write!(drawing.above, "<text class=\"tick y\" x=\"-10\" y=\"8\">{}</text>", clock.unit.name);
+        drawing.time(clock.unit.name, 8.0);
         drawing
     }
 
@@ -163,7 +153,12 @@ impl<'s> Drawing<'s> {
     }
 
     fn time(&mut self, text: &str, y: f64) {
-        let _ = write!(self.above, "<text class=\"tick y\" x=\"-10\" y=\"{}\">{}</text>", trimmed(y), escape(text));
+        self.text("tick y", "x=\"-10\"", text, y);
+    }
+
+    fn text(&mut self, class: &str, place: &str, text: &str, y: f64) {
+        let (y, text) = (trimmed(y), escape(text));
+        let _ = write!(self.above, "<text class=\"{class}\" {place} y=\"{y}\">{text}</text>");
     }
 
     /// Draws the lines of both ends over this height.
@@ -184,13 +179,7 @@ impl<'s> Drawing<'s> {
             End::Client => ("0", "start", self.margin(end)),
             End::Server => ("100%", "end", -self.margin(end)),
         };
-        let _ = write!(
-            self.above,
-            "<text class=\"{class}\" x=\"{x}\" dx=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
-            trimmed(away),
-            trimmed(y),
-            escape(text)
-        );
+        self.text(class, &format!("x=\"{x}\" dx=\"{}\" text-anchor=\"{anchor}\"", trimmed(away)), text, y);
     }
 
     fn call(&mut self, events: &Events) {
@@ -224,12 +213,8 @@ impl<'s> Drawing<'s> {
                  <use href=\"#m-{head}\" x=\"{to}\" y=\"{y2}\"/>"
             );
         }
-        let _ = write!(
-            self.above,
-            "<text class=\"packet-name\" x=\"50%\" y=\"{}\">{}</text></g>",
-            trimmed(left - 6.0),
-            escape(&words::events(events, &self.clock))
-        );
+        self.text("packet-name", "x=\"50%\"", &words::events(events, &self.clock), left - 6.0);
+        self.above.push_str("</g>");
         self.y += PACKET_HEIGHT;
     }
 
@@ -257,12 +242,7 @@ impl<'s> Drawing<'s> {
         self.ends(height, if gap.pause { "life broken" } else { "life" });
         let mut y = self.y + (GAP_MARGIN + LINE_HEIGHT) / 2.0;
         if let Some(left_out) = left_out {
-            let _ = write!(
-                self.above,
-                "<text class=\"left-out\" x=\"50%\" y=\"{}\">{}</text>",
-                trimmed(y),
-                escape(&left_out)
-            );
+            self.text("left-out", "x=\"50%\"", &left_out, y);
             y += LINE_HEIGHT;
         }
         for (end, lines) in texts {

@@ -13,7 +13,7 @@ use super::plot::looks_in;
 use super::quantity::Quantity;
 use super::queue_depth;
 use super::series::SeriesStyle;
-use super::svg::{invalid_not_drawn, percent};
+use super::svg::{invalid_not_drawn, percent, text, upright};
 use crate::one_way::Panel;
 use crate::page_text::nbsp;
 
@@ -53,7 +53,7 @@ fn moments(row: &CaseSummary) -> Option<&LoadedOverTime> {
 pub(crate) fn key() -> String {
     let entries =
         [("key-surface key-range", "lowest to highest of the rounds"), ("key-warm-up", "ramp: in no figure")];
-    legend(&entries.map(|(class, text)| (class.to_owned(), text.to_owned())))
+    legend(entries)
 }
 
 /// The time line of a case, and its style.
@@ -142,8 +142,7 @@ impl Charts<'_> {
             "<rect class=\"warm-up\" x=\"{from:.1}\" y=\"0\" width=\"{width:.1}\" height=\"1000\"/>"
         );
         for begin in [ramp, loaded, recovering] {
-            let x = percent(span.place(begin));
-            let _ = write!(frame.marks, "<line class=\"phase\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{height}\"/>");
+            frame.marks += &upright("phase", &percent(span.place(begin)), height);
         }
         frame
     }
@@ -160,7 +159,7 @@ impl Charts<'_> {
         let ends = begins[1..].iter().chain([&self.longest.until_ns]);
         for ((phase, begin), end) in Phase::ALL.iter().zip(begins).zip(ends) {
             let middle = percent(f64::midpoint(span.place(begin), span.place(*end)));
-            let _ = write!(frame.marks, "<text class=\"tick phase\" x=\"{middle}\" y=\"-6\">{phase}</text>");
+            frame.marks += &text("tick phase", &middle, "-6", phase.word());
         }
     }
 

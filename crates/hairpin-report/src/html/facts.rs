@@ -2,41 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use minijinja::{Value, context};
 
 use hairpin_model::trace::End;
 use hairpin_model::{Environment, Run, quantities};
 
 use crate::hosts;
 
-/// A title, and pairs of name and value.
-#[derive(Serialize)]
-pub(super) struct Section {
-    title: &'static str,
-    rows: Vec<(String, String)>,
-}
-
-/// Returns all sections that have rows.
-pub(super) fn of(run: &Run) -> Vec<Section> {
+/// Returns all sections that have rows: a title, and pairs of name and value.
+pub(super) fn of(run: &Run) -> Vec<Value> {
     let map = |facts: &BTreeMap<String, String>| facts.clone().into_iter().collect::<Vec<_>>();
     let interface = |environment: &Environment| environment.interface.as_ref().map_or_else(Vec::new, hosts::rows);
     let server = run.host(End::Server);
+    let settings = |environment: &Environment| map(&environment.settings);
     let sections = [
-        Section { title: "Plan", rows: plan(run) },
-        Section { title: "Machine", rows: machine(run.environment()) },
-        Section { title: "Network interface", rows: interface(run.environment()) },
-        Section { title: "Machine of the server", rows: server.map_or_else(Vec::new, machine) },
-        Section { title: "Network interface of the server", rows: server.map_or_else(Vec::new, interface) },
-        Section {
-            title: "Kernel settings of the server",
-            rows: server.map_or_else(Vec::new, |environment| map(&environment.settings)),
-        },
-        Section { title: "Clock", rows: clock(run) },
-        Section { title: "Kernel settings", rows: map(&run.environment().settings) },
-        Section { title: "Loopback device", rows: map(&run.environment().loopback) },
-        Section { title: "Mitigations in force", rows: map(&run.environment().mitigations) },
+        ("Plan", plan(run)),
+        ("Machine", machine(run.environment())),
+        ("Network interface", interface(run.environment())),
+        ("Machine of the server", server.map_or_else(Vec::new, machine)),
+        ("Network interface of the server", server.map_or_else(Vec::new, interface)),
+        ("Kernel settings of the server", server.map_or_else(Vec::new, settings)),
+        ("Clock", clock(run)),
+        ("Kernel settings", settings(run.environment())),
+        ("Loopback device", map(&run.environment().loopback)),
+        ("Mitigations in force", map(&run.environment().mitigations)),
     ];
-    sections.into_iter().filter(|section| !section.rows.is_empty()).collect()
+    let with_rows = sections.into_iter().filter(|(_, rows)| !rows.is_empty());
+    with_rows.map(|(title, rows)| context! { title, rows }).collect()
 }
 
 fn plan(run: &Run) -> Vec<(String, String)> {

@@ -1,7 +1,8 @@
 //! The links on the page. A link has its statistics, and for each case one round: path, queue, and packets.
 
+use std::cmp::Reverse;
+
 use minijinja::{Value, context};
-use serde::Serialize;
 
 use hairpin_model::link::Direction;
 use hairpin_model::quantities::{self, DASH};
@@ -15,64 +16,43 @@ use crate::page_text::{command_words, nbsp};
 /// Maximum number of cases with a drawn round, over all links, so that the page stays small.
 const MAX_SHOWN: usize = 12;
 
-/// The view of a link.
-#[derive(Serialize)]
-pub(super) struct LinkView {
-    title: String,
-    /// Words of the profile; empty if the title already contains the profile.
-    line: Vec<String>,
-    account: Option<(bool, String)>,
-    /// The rounds that do not count. True if a case is invalid.
-    left_out: Option<(bool, String)>,
-    cases: Vec<Value>,
-    /// Bounds of lateness at p50 and at p99.
-    bounds: [String; 2],
-    shown: Vec<Shown>,
-    /// Number of cases not drawn.
-    not_shown: usize,
-}
-
-#[derive(Serialize)]
-struct Shown {
-    label: String,
-    round: u32,
-    about: String,
-    dropped: u64,
-    open: bool,
-    directions: Vec<Value>,
-    ledger: Vec<Value>,
-}
+/// A case with the round that is drawn.
+type Drawn<'r> = (&'r CaseSummary, &'r ShownLink);
 
 /// Returns the links of the run in plan order. The round with the most drops is expanded, all others are collapsed.
-pub(super) fn of(run: &Run) -> Vec<LinkView> {
+pub(super) fn of(run: &Run) -> Vec<Value> {
+    let links = links::of(run);
     let mut left = MAX_SHOWN;
-    let mut views: Vec<LinkView> = links::of(run).iter().map(|link| view(link, &mut left)).collect();
-    let mut shown: Vec<&mut Shown> = views.iter_mut().flat_map(|view| &mut view.shown).collect();
-    shown.sort_by_key(|shown| std::cmp::Reverse(shown.dropped));
-    if let Some(most) = shown.first_mut() {
-        most.open = true;
-    }
-    views
+    let drawn = links.iter().map(|link| {
+        let shown = link.rows.iter().filter_map(|row| Some((*row, row.path.relay.as_ref()?.shown.as_deref()?)));
+        let mut shown: Vec<Drawn<'_>> = shown.collect();
+        shown.sort_by_key(|(_, shown)| Reverse(dropped(shown)));
+        let not_shown = shown.split_off(shown.len().min(left)).len();
+        left -= shown.len();
+        (shown, not_shown)
+    });
+    let drawn: Vec<(Vec<Drawn<'_>>, usize)> = drawn.collect();
+    let all = drawn.iter().flat_map(|(shown, _)| shown);
+    let most = all.min_by_key(|(_, shown)| Reverse(dropped(shown))).map(|(row, _)| row.id.as_str());
+    links.iter().zip(&drawn).map(|(link, (shown, not_shown))| view(link, shown, *not_shown, most)).collect()
 }
 
-fn view(link: &Link<'_>, left: &mut usize) -> LinkView {
-    let mut shown: Vec<(&CaseSummary, &ShownLink)> =
-        link.rows.iter().filter_map(|row| Some((*row, row.path.relay.as_ref()?.shown.as_deref()?))).collect();
-    shown.sort_by_key(|(_, shown)| std::cmp::Reverse(dropped(shown)));
-    let drawn = shown.len().min(*left);
-    *left -= drawn;
+/// Returns the view of a link: the words of its profile (empty if the title already contains the profile), its packets
+/// and the rounds that do not count (true if a case is invalid), the bounds of lateness at p50 and at p99, its cases and
+/// the drawn rounds, and the number of cases not drawn.
+fn view(link: &Link<'_>, shown: &[Drawn<'_>], not_shown: usize, most: Option<&str>) -> Value {
     let row = |row: &&CaseSummary| Some(case_row(row, row.path.relay.as_ref()?));
     let told = |(flag, text): (bool, String)| (flag, nbsp(&text));
     let bounds = link.rows.iter().find_map(|row| Some(row.path.relay.as_ref()?.late_bounds_ns)).unwrap_or_default();
-    LinkView {
-        title: links::title(link),
-        line: if link.name == link.line { Vec::new() } else { command_words(link.line) },
-        account: links::account(link).map(told),
-        left_out: links::left_out(link).map(told),
-        cases: link.rows.iter().filter_map(row).collect(),
-        bounds: [bounds.p50, bounds.p99].map(|ns| nbsp(&links::time(ns))),
-        shown: shown.iter().take(drawn).map(|one| round_value(*one)).collect(),
-        not_shown: shown.len() - drawn,
+    context! {
+        title => links::title(link),
+        line => if link.name == link.line { Vec::new() } else { command_words(link.line) },
+        account => links::account(link).map(told),
+        left_out => links::left_out(link).map(told),
+        cases => link.rows.iter().filter_map(row).collect::<Value>(),
+        bounds => [bounds.p50, bounds.p99].map(|ns| nbsp(&links::time(ns))),
+        shown => shown.iter().map(|one| round_value(*one, most)).collect::<Value>(),
+        not_shown,
     }
 }
 
@@ -107,19 +87,18 @@ fn with_names(count: u64, names: &str) -> String {
     if names.is_empty() { quantities::count(count) } else { format!("{} ({names})", quantities::count(count)) }
 }
 
-fn round_value((row, shown): (&CaseSummary, &ShownLink)) -> Shown {
+fn round_value((row, shown): Drawn<'_>, most: Option<&str>) -> Value {
     let both = [(Direction::Up, &shown.up), (Direction::Down, &shown.down)];
     let about = |(direction, record): &(Direction, &DirectionRecord)| {
         format!("{direction}: {}", links::counts(&record.packets).join(", "))
     };
-    Shown {
-        label: row.case.without_link().label(),
-        round: shown.round,
-        about: nbsp(&both.iter().map(about).collect::<Vec<_>>().join("; ")),
-        dropped: dropped(shown),
-        open: false,
-        directions: both.iter().map(|(direction, record)| direction_value(*direction, record, row)).collect(),
-        ledger: both.iter().flat_map(|(direction, record)| ledger(*direction, record)).collect(),
+    context! {
+        label => row.case.without_link().label(),
+        round => shown.round,
+        about => nbsp(&both.iter().map(about).collect::<Vec<_>>().join("; ")),
+        open => most == Some(row.id.as_str()),
+        directions => both.iter().map(|(way, record)| direction_value(*way, record, row)).collect::<Value>(),
+        ledger => both.iter().flat_map(|(direction, record)| ledger(*direction, record)).collect::<Value>(),
     }
 }
 

@@ -13,13 +13,12 @@ mod time_sequence;
 
 use std::collections::BTreeMap;
 
-use minijinja::value::Serde;
 use minijinja::{Value, context};
 
 use hairpin_model::case::FALLBACK_MARK;
 use hairpin_model::finding::About;
 use hairpin_model::phases::RESPONSIVENESS_DRAFT;
-use hairpin_model::quantities::{self, counted};
+use hairpin_model::quantities;
 use hairpin_model::{ClaimsReport, Finding, Run, ladder};
 
 use crate::charts::quantity::Quantity;
@@ -53,6 +52,7 @@ pub fn render_claims(report: &ClaimsReport) -> String {
 fn view(run: &Run) -> Value {
     let looks = series::assign(run);
     let groups = ladder::groups(&run.cases);
+    let all_groups: Vec<&ladder::Group<'_>> = groups.iter().collect();
     let shared = Shared::of(run.cases.iter());
     let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
         chart.map(|chart_html| context! { group => &group.name, chart_html })
@@ -64,7 +64,6 @@ fn view(run: &Run) -> Value {
     let has = |quantity: Quantity| groups.iter().any(|group| Quantity::of(group.kind) == quantity);
     let has_latency =
         groups.is_empty() || has(Quantity::Latency) || run.cases.iter().any(|row| row.p50_ns().is_some());
-    let rankings: Value = QUANTITIES.into_iter().filter_map(|quantity| ranking_of(run, &looks, quantity)).collect();
     let (lead, more, rest) = split_answer(run);
     let (sequences, sequences_left_out) = time_sequence::of(run);
     context! {
@@ -81,9 +80,9 @@ fn view(run: &Run) -> Value {
         cautions => cautions(run),
         calibrations => calibrations(run),
         by_bytes => groups.iter().any(|group| group.kind == ladder::CaseKind::Exchanges),
-        rankings,
+        rankings => QUANTITIES.into_iter().filter_map(|quantity| ranking_of(run, &looks, quantity)).collect::<Value>(),
         shared_link => crate::links::shared(run),
-        links => Serde(links::of(run)),
+        links => links::of(run),
         has_latency,
         has_goodput => has(Quantity::Goodput),
         draft => groups.iter().any(|group| group.kind == ladder::CaseKind::UnderLoad).then_some(RESPONSIVENESS_DRAFT),
@@ -98,12 +97,12 @@ fn view(run: &Run) -> Value {
         chains_heading => orders::heading(&orders(run)),
         chains => orders(run).iter().map(chain).collect::<Value>(),
         findings => run.findings.iter().map(|finding| card(run, finding)).collect::<Value>(),
-        tables => Serde(table::of(&groups, &shared)),
-        gap_note => exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| nbsp(&note)),
-        first_exchanges => Serde(table::first_exchanges(&groups, &shared)),
+        tables => table::of(&groups, &shared),
+        gap_note => exchanges::gap_note(&all_groups).map(|note| nbsp(&note)),
+        first_exchanges => table::first_exchanges(&groups, &shared),
         why_first => exchanges::WHY_FIRST,
-        first_left_out => first_left_out(&groups),
-        other_states => Serde(table::other_states(&groups, &shared)),
+        first_left_out => exchanges::first_left_out(&all_groups).map(|text| nbsp(&text)),
+        other_states => table::other_states(&groups, &shared),
         sequences,
         sequences_left_out,
         evidence => evidence(run),
@@ -112,9 +111,9 @@ fn view(run: &Run) -> Value {
         ledger => wording::ledger_lines(run),
         paths => hosts::paths(run),
         options => wording::option_notes(run),
-        failures => failures(run),
+        failures => wording::failures(run),
         skipped => wording::skipped(run).into_iter().map(|(reason, names)| (names.join(", "), reason)).collect::<Value>(),
-        facts => Serde(facts::of(run)),
+        facts => facts::of(run),
         command => command_words(&hairpin_model::shell::command(&run.command_line)),
         repeat => command_words(&wording::repeated(&run.command_line, run.seed)),
         seed => run.seed,
@@ -239,16 +238,4 @@ fn evidence(run: &Run) -> Vec<(bool, String)> {
     let cost = exchanges::tracing_cost(run).map(|cost| (false, nbsp(&format!("Tracing: {cost}."))));
     let captures = exchanges::captures(run).into_iter().map(|(lost, note)| (lost, format!("Capture: {note}")));
     cost.into_iter().chain(captures).collect()
-}
-
-/// Names the cases that the table of first exchanges omits.
-fn first_left_out(groups: &[ladder::Group<'_>]) -> Option<String> {
-    let of_exchanges: Vec<&ladder::Group<'_>> =
-        groups.iter().filter(|group| group.kind == ladder::CaseKind::Exchanges).collect();
-    exchanges::first_left_out(&of_exchanges).map(|text| nbsp(&text))
-}
-
-fn failures(run: &Run) -> Vec<(String, String, String)> {
-    let row = |(label, times, cause)| (label, counted(times, "round"), cause);
-    wording::failures(run).into_iter().map(row).collect()
 }

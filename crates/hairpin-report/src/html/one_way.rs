@@ -5,9 +5,7 @@ use minijinja::{Value, context};
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::{FlowSummary, Group, Run};
 
-use crate::charts::{
-    goodput_by_write, goodput_over_time, latency_by_rate, load_curve, losses, plot, rate_by_batch, under_load,
-};
+use crate::charts::{full_rate, goodput_over_time, latency_by_rate, load_curve, losses, plot, under_load};
 use crate::one_way::{Blocks, Panel};
 use crate::page_text::nbsp;
 
@@ -53,7 +51,7 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
             pictures.push(picture(
                 "Message rate by batch",
                 format!("A batch is the number of messages that one call sends. {INTERVALS}"),
-                rate_by_batch::chart(&blocks, &looks),
+                full_rate::chart(&blocks, &looks),
             ));
             pictures.push(picture(
                 "Latency against message rate",
@@ -64,11 +62,9 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
                 latency_by_rate::chart(&blocks, &looks),
             ));
         }
-        CaseKind::Streams => pictures.push(picture(
-            "Goodput by write size",
-            INTERVALS.to_owned(),
-            goodput_by_write::chart(&blocks, &looks),
-        )),
+        CaseKind::Streams => {
+            pictures.push(picture("Goodput by write size", INTERVALS.to_owned(), full_rate::chart(&blocks, &looks)))
+        }
         CaseKind::Offered => {
             let (delivered, latency) = load_curve::charts(&run.answer.knees, &blocks, &looks)
                 .map_or((None, None), |(above, below)| (Some(above), below));

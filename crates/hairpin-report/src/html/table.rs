@@ -1,6 +1,6 @@
 //! The summary tables, with every figure of every case. The script of the page can sort the rows.
 
-use serde::Serialize;
+use minijinja::{Value, context};
 
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::{CaseSummary, Figure, Group, OtherState, quantities};
@@ -9,34 +9,6 @@ use crate::columns::{self, Column, Unit};
 use crate::exchanges;
 use crate::one_way::Shared;
 use crate::page_text::nbsp;
-
-/// A table of cases of the same kind.
-#[derive(Serialize)]
-pub(super) struct SummaryTable {
-    /// Name of the kind of cases, such as `Round trips`.
-    title: &'static str,
-    /// Titles of the figure columns.
-    titles: Vec<String>,
-    rows: Vec<Row>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    details: String,
-    waiting: String,
-    placement: String,
-    valid: bool,
-    cells: Vec<Cell>,
-}
-
-/// A figure as text, its interval, and its sort key.
-#[derive(Serialize)]
-struct Cell {
-    text: String,
-    interval: Option<String>,
-    key: Option<f64>,
-}
 
 /// Returns the column names for a kind of cases, separated by spaces.
 fn columns(kind: CaseKind) -> &'static str {
@@ -73,59 +45,57 @@ fn columns(kind: CaseKind) -> &'static str {
     }
 }
 
-/// Returns one table per kind of cases, with rows in the order of the groups.
-pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
+/// Returns one table per kind of cases, with rows in the order of the groups. The title is the name of the kind, such
+/// as `Round trips`, and `titles` are those of the figure columns.
+pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<Value> {
     let of_kind = |kind: CaseKind| {
-        let cases = || groups.iter().filter(|group| group.kind == kind).flat_map(|group| &group.rows);
+        let rows = || rows(groups).filter(|(group, _)| group.kind == kind);
         let is_optional = !matches!(kind, CaseKind::RoundTrips | CaseKind::Exchanges);
-        let is_shown = |column: &&Column| !is_optional || cases().any(|row| column.number_of(row).is_some());
+        let is_shown = |column: &&Column| !is_optional || rows().any(|(_, row)| column.number_of(row).is_some());
         let columns: Vec<&Column> = columns(kind).split_whitespace().map(columns::by_name).filter(is_shown).collect();
-        let rows: Vec<Row> = groups
-            .iter()
-            .filter(|group| group.kind == kind)
-            .flat_map(|group| group.rows.iter().map(move |row| (group, *row)))
-            .map(|(group, row)| {
-                table_row(shared, group, row, columns.iter().map(|column| Cell::of(column, row)).collect())
-            })
-            .collect();
-        let titles = columns.iter().map(|column| column.title.to_owned()).collect();
-        SummaryTable { title: kind.title(), titles, rows }
+        let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
+        let cells = |row: &CaseSummary| columns.iter().map(|column| cell_of(column, row)).collect();
+        let rows: Vec<Value> = rows().map(|(group, row)| table_row(shared, group, row, cells(row))).collect();
+        (!rows.is_empty()).then(|| context! { title => kind.title(), titles, rows })
     };
-    CaseKind::ALL.map(of_kind).into_iter().filter(|table| !table.rows.is_empty()).collect()
+    CaseKind::ALL.into_iter().filter_map(of_kind).collect()
+}
+
+fn rows<'g, 'r>(groups: &'g [Group<'r>]) -> impl Iterator<Item = (&'g Group<'r>, &'r CaseSummary)> {
+    groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)))
 }
 
 /// Returns the first exchanges of a connection, for cases in which one of them differs from the steady state.
-pub(super) fn first_exchanges(groups: &[Group<'_>], shared: &Shared) -> Option<SummaryTable> {
-    let all = || groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
-    let rows = || all().filter(|(_, row)| exchanges::first_differ(row));
+pub(super) fn first_exchanges(groups: &[Group<'_>], shared: &Shared) -> Option<Value> {
+    let rows = || rows(groups).filter(|(_, row)| exchanges::first_differ(row));
     let most = rows().map(|(_, row)| exchanges::early(row).len()).max()?;
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
         let early = exchanges::early(row);
         let times = (0..most).map(|place| early.get(place).copied()).chain([row.primary().latency_ns.p50]);
-        table_row(shared, group, row, times.map(Cell::time).collect())
+        table_row(shared, group, row, times.map(time_cell).collect())
     };
-    let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
-    Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
+    let titles: Vec<String> = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
+    let rows: Vec<Value> = rows().map(table_row).collect();
+    Some(context! { title => "First exchanges of a connection", titles, rows })
 }
 
 /// Returns the figures of rounds in the other state of the machine; `None` if there are none.
-pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<SummaryTable> {
-    let all = groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
+pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<Value> {
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
         let of_state = |other: &OtherState| {
-            let share = Cell::new(&quantities::share(other.share), None, Some(other.share));
+            let share = cell(&quantities::share(other.share), None, Some(other.share));
             let latency = &other.latency_ns;
-            let figures = [latency.p50, latency.p90, latency.p99, row.primary().latency_ns.p50].map(Cell::time);
+            let figures = [latency.p50, latency.p90, latency.p99, row.primary().latency_ns.p50].map(time_cell);
             table_row(shared, group, row, [share].into_iter().chain(figures).collect())
         };
         row.other_states.iter().map(of_state).collect::<Vec<_>>()
     };
-    let rows: Vec<Row> = all.flat_map(table_row).collect();
-    let titles = ["share of rounds", "p50", "p90", "p99", "p50 above"].map(str::to_owned).to_vec();
-    (!rows.is_empty()).then_some(SummaryTable { title: "Rounds in the other state of the machine", titles, rows })
+    let rows: Vec<Value> = rows(groups).flat_map(table_row).collect();
+    let titles = ["share of rounds", "p50", "p90", "p99", "p50 above"];
+    (!rows.is_empty()).then(|| context! { title => "Rounds in the other state of the machine", titles, rows })
 }
 
-fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
+fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<Value>) -> Value {
     let case = &row.case;
     // The name omits the varied quantity, which has its own column.
     let mut words = shared.series(row);
@@ -137,27 +107,21 @@ fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<C
         words.push(format!("probe {}", group.subject));
     }
     words.extend(group.path.clone());
-    Row {
-        name,
-        details: nbsp(&words.join(" ")),
-        waiting: case.ends.waiting.to_string(),
-        placement: case.ends.placement.to_string(),
-        valid: row.valid,
-        cells,
-    }
+    let (waiting, placement) = (case.ends.waiting.word(), case.ends.placement.word());
+    context! { name, details => nbsp(&words.join(" ")), waiting, placement, valid => row.valid, cells }
 }
 
-impl Cell {
-    fn of(column: &Column, row: &CaseSummary) -> Self {
-        Self::new(&column.text(row), column.bounds(row), column.number_of(row))
-    }
+fn cell_of(column: &Column, row: &CaseSummary) -> Value {
+    cell(&column.text(row), column.bounds(row), column.number_of(row))
+}
 
-    fn time(figure: Option<Figure>) -> Self {
-        let key = figure.and_then(Figure::finite);
-        Self::new(&Unit::Time.text(key), Unit::Time.bounds(figure), key)
-    }
+fn time_cell(figure: Option<Figure>) -> Value {
+    let key = figure.and_then(Figure::finite);
+    cell(&Unit::Time.text(key), Unit::Time.bounds(figure), key)
+}
 
-    fn new(text: &str, interval: Option<String>, key: Option<f64>) -> Self {
-        Self { text: nbsp(text), interval: interval.map(|bounds| nbsp(&bounds).replace('-', "\u{2013}")), key }
-    }
+/// Returns a figure as text, its interval, and its sort key.
+fn cell(text: &str, interval: Option<String>, key: Option<f64>) -> Value {
+    let interval = interval.map(|bounds| nbsp(&bounds).replace('-', "\u{2013}"));
+    context! { text => nbsp(text), interval, key }
 }

@@ -42,7 +42,7 @@ fn events(sequence: &TimeSequence, clock: &Clock) -> Vec<[String; 4]> {
     let row = |event: &hairpin_model::time_sequence::Event| {
         let until = event.until_ns.map(|ns| clock.time(ns)).unwrap_or_default();
         let what = words::events(&lines::single(event), clock);
-        [clock.time(event.at_ns), until, words::end(event.end).to_owned(), what]
+        [clock.time(event.at_ns), until, event.end.to_string(), what]
     };
     sequence.events.iter().take(MAX_EVENTS).map(row).collect()
 }

@@ -5,8 +5,8 @@ use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, below_the_table, calibrations, choice, failure_lines, fallbacks, first_table};
-use crate::{exchanges, findings, links, trust, wording};
+use super::{Look, answer, below_the_table, calibrations, choice, failure_lines, fallbacks, first_table, notes};
+use crate::{findings, trust, wording};
 
 /// Maximum lines of one kind. Further lines are only counted.
 const MAX_LINES: usize = 2;
@@ -83,16 +83,15 @@ fn cause(run: &Run, finding: &Finding) -> String {
 
 fn show_limits(page: &mut Page, run: &Run) {
     calibrations(page, run);
-    let bad = |(is_bad, line): (bool, String)| is_bad.then_some(line);
     let invalid = wording::invalid(run).into_iter().map(|(label, why)| format!("{label} {why}"));
     first_lines(page, "! ", BAD, invalid);
     first_lines(page, "! ", BAD, failure_lines(run));
     first_lines(page, "", WARN, trust::until_missed(run).into_iter().chain(trust::without_interval(run)));
-    first_lines(page, "Link: ", BAD, links::notes(run).into_iter().filter_map(bad));
-    first_lines(page, "Load: ", WARN, wording::loads_left_out(run).into_iter().map(|(_, line)| line));
-    first_lines(page, "Ledger: ", WARN, wording::ledger_lines(run).into_iter());
-    first_lines(page, "Capture: ", BAD, exchanges::captures(run).into_iter().filter_map(bad));
-    first_lines(page, "Options: ", BAD, wording::option_notes(run).into_iter().filter_map(bad));
+    for (label, usual, lines) in notes(run) {
+        let style = if usual == WARN { WARN } else { BAD };
+        let lines = lines.into_iter().filter(|(is_bad, _)| *is_bad || usual == WARN);
+        first_lines(page, label, style, lines.map(|(_, line)| line));
+    }
     // Abandoned cases are already listed as failures.
     let has_failed = |skip: &&Skipped| {
         let mut rows = run.cases.iter().filter(|row| !row.failed_rounds.is_empty());

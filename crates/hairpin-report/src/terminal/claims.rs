@@ -8,7 +8,7 @@ use hairpin_model::quantities::counted;
 use hairpin_model::{ClaimsReport, JudgedClaim, JudgedRow, Source};
 
 use super::page::{BAD, DIM, GOOD, HEADING, LEAD, PLAIN, Page, WARN, clean};
-use super::tables::{Block, GAP};
+use super::tables::{Block, GAP, fill};
 use crate::claim_wording;
 
 pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
@@ -70,21 +70,19 @@ fn tested_claims(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     for claim in &tested {
         why(page, claim, with_rules);
     }
-    if !untested.is_empty() {
-        page.gap();
-        page.line(LEAD, "Not covered yet");
-    }
-    for claim in &untested {
-        let text = format!("{}. Missing: {}.", claim.text, claim_wording::missing(claim));
-        page.item(&format!("{:<ID_WIDTH$}", claim.id), DIM, &text);
-    }
-    if !skipped.is_empty() {
-        page.gap();
-        page.line(LEAD, "Skipped between two hosts");
-    }
-    for claim in &skipped {
-        let text = format!("{}. Skipped: {}.", claim.text, claim.skipped.as_deref().unwrap_or_default());
-        page.item(&format!("{:<ID_WIDTH$}", claim.id), DIM, &text);
+    let missing = |claim: &JudgedClaim| format!("Missing: {}", claim_wording::missing(claim));
+    let why_skipped = |claim: &JudgedClaim| format!("Skipped: {}", claim.skipped.as_deref().unwrap_or_default());
+    show_untested(page, "Not covered yet", &untested, missing);
+    show_untested(page, "Skipped between two hosts", &skipped, why_skipped);
+}
+
+fn show_untested(page: &mut Page, title: &str, claims: &[&JudgedClaim], why: impl Fn(&JudgedClaim) -> String) {
+    for (place, claim) in claims.iter().enumerate() {
+        if place == 0 {
+            page.gap();
+            page.line(LEAD, title);
+        }
+        page.item(&format!("{:<ID_WIDTH$}", claim.id), DIM, &format!("{}. {}.", claim.text, why(claim)));
     }
 }
 
@@ -182,17 +180,10 @@ fn lines(
 
 /// Wraps the name of a row, indented below the name of the claim.
 fn name_lines(name: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::from(" ")];
-    for word in clean(name).split(' ') {
-        let last = lines.last_mut().expect("lines are never empty");
-        if last.trim().is_empty() || last.chars().count() + 1 + word.chars().count() <= room {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(format!("    {word}"));
-        }
-    }
-    lines
+    let name = clean(name);
+    let (first, words) = name.split_once(' ').unwrap_or((&name, ""));
+    let words = words.split(' ').filter(|word| !word.is_empty()).map(str::to_owned);
+    fill(format!("  {first}"), words, room)
 }
 
 /// Returns the cells in the order of [`COLUMNS`].

@@ -14,16 +14,17 @@ mod page;
 mod tables;
 mod time_sequence;
 
+use anstyle::Style;
 use hairpin_model::case::FALLBACK_MARK;
 use hairpin_model::finding::{About, Severity};
-use hairpin_model::quantities::{self, counted};
+use hairpin_model::quantities;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{CaseSummary, ClaimsReport, Comparison, Finding, Run, path};
 
 use crate::orders::{self, orders};
 use crate::{exchanges, findings, hosts, links, trust, wording, words};
 use hairpin_model::ComparisonReport;
-use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
+use page::{BAD, CODE, DIM, GOOD, LEAD, PLAIN, Page, WARN};
 
 use one_way::Extent;
 
@@ -61,7 +62,7 @@ fn causes_and_run(page: &mut Page, run: &Run) {
 /// Renders a label and wrapped text with a hanging indent.
 pub fn render_item(label: &str, text: &str, look: &Look) -> String {
     let mut page = Page::new(*look);
-    page.item(label, page::PLAIN, text);
+    page.item(label, PLAIN, text);
     page.finish()
 }
 
@@ -90,7 +91,7 @@ fn answer(page: &mut Page, run: &Run) {
     }
     let (headline, sentences) = words::answer(run);
     page.paragraph(0, LEAD, &headline);
-    page.paragraph(0, page::PLAIN, &sentences.join(" "));
+    page.paragraph(0, PLAIN, &sentences.join(" "));
     if let Some(quick) = trust::quick(run) {
         page.paragraph(0, WARN, &quick);
     }
@@ -119,27 +120,28 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     for (label, why) in wording::invalid(run) {
         page.item("! ", BAD, &format!("{label} {why}"));
     }
-    for (unusable, line) in links::notes(run) {
-        page.item("Link: ", if unusable { BAD } else { page::PLAIN }, &line);
+    for (label, usual, lines) in notes(run) {
+        for (is_bad, line) in lines {
+            page.item(label, if is_bad { BAD } else { usual }, &line);
+        }
     }
-    for (unusable, line) in wording::loads_left_out(run) {
-        page.item("Load: ", if unusable { BAD } else { WARN }, &line);
-    }
-    for line in wording::ledger_lines(run) {
-        page.item("Ledger: ", WARN, &line);
-    }
-    for line in hosts::paths(run) {
-        page.item("Path: ", DIM, &line);
-    }
-    if let Some(cost) = exchanges::tracing_cost(run) {
-        page.item("Tracing: ", DIM, &cost);
-    }
-    for (lost, note) in exchanges::captures(run) {
-        page.item("Capture: ", if lost { BAD } else { DIM }, &note);
-    }
-    for (refused, note) in wording::option_notes(run) {
-        page.item("Options: ", if refused { BAD } else { DIM }, &note);
-    }
+}
+
+/// True marks a bad note.
+type Note = (bool, String);
+
+/// Returns notes by subject, with a label and the usual style.
+fn notes(run: &Run) -> [(&'static str, Style, Vec<Note>); 7] {
+    let good = |lines: Vec<String>| lines.into_iter().map(|line| (false, line)).collect();
+    [
+        ("Link: ", PLAIN, links::notes(run)),
+        ("Load: ", WARN, wording::loads_left_out(run)),
+        ("Ledger: ", WARN, good(wording::ledger_lines(run))),
+        ("Path: ", DIM, good(hosts::paths(run))),
+        ("Tracing: ", DIM, good(exchanges::tracing_cost(run).into_iter().collect())),
+        ("Capture: ", DIM, exchanges::captures(run)),
+        ("Options: ", DIM, wording::option_notes(run)),
+    ]
 }
 
 fn calibrations(page: &mut Page, run: &Run) {
@@ -184,7 +186,7 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
         };
         let (one, other) = (label(&comparison.baseline), label(&comparison.candidate));
         let text = format!("{one} -> {other}: {verdict}, {}", quantities::change_figure(comparison.ratio));
-        page.item("  ", page::PLAIN, &text);
+        page.item("  ", PLAIN, &text);
     }
 }
 
@@ -207,13 +209,13 @@ fn neighbours(page: &mut Page, run: &Run) {
         }
         let room = page.look.width - label.chars().count();
         let places: Vec<String> = chain.places().iter().map(|place| keep_on_one_line(place.text(), room)).collect();
-        page.item(&label, page::PLAIN, &places.join("; "));
+        page.item(&label, PLAIN, &places.join("; "));
         if let Some(note) = chain.beyond_p50() {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);
         }
     }
     for line in trust::split_winners(run) {
-        page.item("  ", page::PLAIN, &line);
+        page.item("  ", PLAIN, &line);
     }
 }
 
@@ -259,9 +261,9 @@ fn one_finding(page: &mut Page, finding: &Finding) {
     let explains = finding.about != About::Run && finding.share > 0.0;
     let share = if explains { format!(", explains {}", quantities::share(finding.share)) } else { String::new() };
     page.titled(style, &finding.severity.to_string(), &format!("{}{share}", finding.code));
-    page.paragraph(2, page::PLAIN, &finding.summary);
+    page.paragraph(2, PLAIN, &finding.summary);
     if !finding.advice.is_empty() {
-        page.item("  fix    ", page::PLAIN, &finding.advice);
+        page.item("  fix    ", PLAIN, &finding.advice);
     }
     match (&finding.proved, &finding.counter_experiment) {
         (Some(proved), _) => {
@@ -269,7 +271,7 @@ fn one_finding(page: &mut Page, finding: &Finding) {
             page.item("  check  ", style, &findings::proof(proved));
         }
         (None, Some(experiment)) => {
-            page.item("  check  ", page::PLAIN, &experiment.change);
+            page.item("  check  ", PLAIN, &experiment.change);
             page.command("         ", CODE, &experiment.command);
         }
         (None, None) => {}
@@ -277,16 +279,15 @@ fn one_finding(page: &mut Page, finding: &Finding) {
 }
 
 fn failures(page: &mut Page, run: &Run) {
-    page.section("Failed rounds", "", failure_lines(run).map(|line| (page::PLAIN, line)));
+    page.section("Failed rounds", "", failure_lines(run).map(|line| (PLAIN, line)));
 }
 
 fn failure_lines(run: &Run) -> impl Iterator<Item = String> {
-    let told = |(label, times, cause)| format!("{label}: {} failed: {cause}", counted(times, "round"));
-    wording::failures(run).into_iter().map(told)
+    wording::failures(run).into_iter().map(|(label, times, cause)| format!("{label}: {times} failed: {cause}"))
 }
 
 fn skipped(page: &mut Page, run: &Run) {
-    let told = |(reason, names): (String, Vec<String>)| (page::PLAIN, format!("{}: {reason}", names.join(", ")));
+    let told = |(reason, names): (String, Vec<String>)| (PLAIN, format!("{}: {reason}", names.join(", ")));
     page.section("Skipped", "", wording::skipped(run).into_iter().map(told));
 }
 

@@ -6,7 +6,7 @@ use hairpin_model::quantities::DASH;
 use hairpin_model::{CaseSummary, Group, Run};
 
 use super::page::{BAD, DIM, PLAIN, Page};
-use super::tables::{Block, GAP, Shown, fitting, lines_of, width_of};
+use super::tables::{Block, GAP, Shown, fitting, lines_of, show_rows};
 use crate::one_way::{self, Blocks, Panel, varied};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -191,32 +191,23 @@ impl<'r> Table<'r> {
         let columns = Shown::list(sheet.columns);
         let texts = |row: &CaseSummary| columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
         let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
-        let rooms: Vec<usize> = [MAX_NAME_WIDTH, usize::MAX].map(|room| self.widest_name(room)).to_vec();
-        let mut chosen = fitting(&columns, &cells, page.look.width.saturating_sub(rooms[0]));
+        let name = self.widest_name(MAX_NAME_WIDTH);
+        let mut chosen = fitting(&columns, &cells, page.look.width.saturating_sub(name));
         // The heading already has values that all rows share.
         chosen.retain(|column| columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
         chosen.retain(|column| columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
-        let taken: usize = chosen.iter().map(|column| GAP + width_of(&columns, &cells, *column)).sum();
-        let room = page.look.width.saturating_sub(taken).max(MAX_NAME_WIDTH);
         page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
         let hidden = |column: usize| !chosen.contains(&column) && cells.iter().any(|texts| texts[column] != DASH);
         let is_cut = self.blocks.kind == CaseKind::UnderLoad && (0..columns.len()).any(hidden);
         let more = if is_cut && extent != Extent::All { "; --all: more columns" } else { "" };
         page.paragraph(0, DIM, &format!("{}{more}", legend(&columns, &chosen)));
-        let mut block = Block::new(chosen.iter().map(|column| columns[*column].title().to_owned()));
-        let mut cells = cells.iter();
-        for Panel { title, series } in &self.blocks.all {
-            block.title(title);
-            for series in series {
-                for (place, row) in series.rows.iter().enumerate() {
-                    let words: &[String] = if place == 0 { &series.words } else { &[] };
-                    let texts = cells.next().into_iter();
-                    let figures = texts.flat_map(|texts| chosen.iter().map(|column| texts[*column].clone()));
-                    block.row(if row.valid { PLAIN } else { BAD }, &lines_of(row, words, room), figures);
-                }
-            }
-        }
-        block.show(page);
+        let series = self.blocks.all.iter().flat_map(|panel| panel.series.iter().map(move |one| (panel, one)));
+        let rows = series.flat_map(|(panel, series)| {
+            // Only the first row of a series has its name.
+            let words = std::iter::once(series.words.clone()).chain(std::iter::repeat(Vec::new()));
+            series.rows.iter().zip(words).map(|(row, words)| (panel.title.as_str(), *row, words))
+        });
+        show_rows(page, &columns, &cells, &chosen, MAX_NAME_WIDTH, rows);
     }
 
     /// Shows one row per series. Each batch has columns for rate, latency and, if they fit, losses.

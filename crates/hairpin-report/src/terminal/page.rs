@@ -2,10 +2,9 @@
 
 use anstyle::{AnsiColor, Effects, Style};
 use hairpin_model::printable;
-use hairpin_model::quantities::{is_thousands, is_unit};
 
 use super::look::Look;
-use crate::page_text::wrap_words;
+use crate::page_text::{keep_units, wrap_words};
 
 pub(super) const PLAIN: Style = Style::new();
 pub(super) const LEAD: Style = Style::new().effects(Effects::BOLD);
@@ -147,20 +146,8 @@ fn shell_words(command: &str) -> Vec<String> {
 
 /// Wraps a text into lines of at most `width` characters, or of one longer word. Keeps numbers and units together.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for word in clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()) {
-        let word = word.replace(NO_BREAK, " ");
-        match words.last_mut() {
-            Some(number)
-                if (is_unit(&word) || is_thousands(&word))
-                    && number.ends_with(|last: char| last.is_ascii_digit()) =>
-            {
-                number.push(' ');
-                number.push_str(&word);
-            }
-            _ => words.push(word),
-        }
-    }
+    let text = keep_units(&clean(text));
+    let words = text.split(' ').filter(|word| !word.is_empty()).map(|word| word.replace(NO_BREAK, " "));
     wrap_words(words, width)
 }
 

@@ -4,7 +4,7 @@ use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use hairpin_model::ladder::{self, CaseKind};
-use hairpin_model::names::distinct;
+use hairpin_model::names::{distinct, grouped};
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::{CaseSummary, Figure, Group, Run};
 
@@ -134,20 +134,35 @@ impl TableSpec {
         let texts = |row: &&CaseSummary| columns.iter().map(|column| column.text(row)).collect();
         let cells: Vec<Vec<String>> = groups.iter().flat_map(|group| group.rows.iter().map(texts)).collect();
         let chosen = fitting(&columns, &cells, page.look.width.saturating_sub(min_name_width(groups)));
-        let shown: usize = chosen.iter().map(|column| GAP + width_of(&columns, &cells, *column)).sum();
-        let mut block = Block::new(chosen.iter().map(|column| columns[*column].title().to_owned()));
-        let room = page.look.width.saturating_sub(shown).max(MIN_NAME_WIDTH);
-        let mut cells = cells.iter();
-        for group in groups {
-            block.title(&group.name);
-            for (row, texts) in group.rows.iter().zip(&mut cells) {
-                let figures = chosen.iter().map(|column| texts[*column].clone());
-                block.row(if row.valid { PLAIN } else { BAD }, &name_lines(row, room), figures);
-            }
-        }
-        block.show(page);
+        let rows = groups.iter().flat_map(|group| group.rows.iter().map(|row| (group.name.as_str(), *row)));
+        let rows = rows.map(|(title, row)| (title, row, ladder::row_words(row)));
+        show_rows(page, &columns, &cells, &chosen, MIN_NAME_WIDTH, rows);
         chosen.into_iter().map(|column| columns[column].title()).collect()
     }
+}
+
+/// Shows a line per case with the chosen columns. Each row has the title of its block, the case and the words that name
+/// it; `cells` has the texts of all columns.
+pub(super) fn show_rows<'r>(
+    page: &mut Page,
+    columns: &[Shown],
+    cells: &[Vec<String>],
+    chosen: &[usize],
+    min_room: usize,
+    rows: impl Iterator<Item = (&'r str, &'r CaseSummary, Vec<String>)>,
+) {
+    let taken: usize = chosen.iter().map(|column| GAP + width_of(columns, cells, *column)).sum();
+    let room = page.look.width.saturating_sub(taken).max(min_room);
+    let mut block = Block::new(chosen.iter().map(|column| columns[*column].title().to_owned()));
+    let mut last = None;
+    for ((title, row, words), texts) in rows.zip(cells) {
+        if last.replace(title) != Some(title) {
+            block.title(title);
+        }
+        let figures = chosen.iter().map(|column| texts[*column].clone());
+        block.row(if row.valid { PLAIN } else { BAD }, &lines_of(row, &words, room), figures);
+    }
+    block.show(page);
 }
 
 /// Returns the indices of the columns that have a value and fit `room`.
@@ -174,7 +189,7 @@ pub(super) fn without_spare<'c, C>(
     columns
 }
 
-pub(super) fn width_of(columns: &[Shown], cells: &[Vec<String>], column: usize) -> usize {
+fn width_of(columns: &[Shown], cells: &[Vec<String>], column: usize) -> usize {
     let texts = cells.iter().map(|row| row[column].chars().count());
     texts.max().unwrap_or(0).max(columns[column].title().chars().count())
 }
@@ -197,14 +212,19 @@ pub(super) fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
 pub(super) fn lines_of(row: &CaseSummary, words: &[String], room: usize) -> Vec<String> {
     let mark = if row.valid || wording::never_measured(row) { "  " } else { "! " };
     let mut words = words.iter().map(|word| clean(word));
-    let mut lines = vec![format!("{mark}{}", words.next().unwrap_or_default())];
-    for detail in words {
-        let last = lines.last_mut().expect("lines has the first word");
-        if last.chars().count() + 1 + detail.chars().count() <= room {
+    fill(format!("{mark}{}", words.next().unwrap_or_default()), words, room)
+}
+
+/// Adds words to a line of at most `room` characters; continues on indented lines.
+pub(super) fn fill(first: String, words: impl Iterator<Item = String>, room: usize) -> Vec<String> {
+    let mut lines = vec![first];
+    for word in words {
+        let last = lines.last_mut().expect("lines has the first line");
+        if last.chars().count() + 1 + word.chars().count() <= room {
             last.push(' ');
-            last.push_str(&detail);
+            last.push_str(&word);
         } else {
-            let parts = wrap(&detail, room.saturating_sub(DETAIL_INDENT));
+            let parts = wrap(&word, room.saturating_sub(DETAIL_INDENT));
             lines.extend(parts.into_iter().map(|part| format!("{:DETAIL_INDENT$}{part}", "")));
         }
     }
@@ -256,13 +276,10 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     }
     let measured = |group: &&&Group<'_>| group.rows.iter().any(|row| row.primary().setup_ns.is_some());
     let groups: Vec<&Group<'_>> = groups.iter().filter(measured).copied().collect();
-    let mut names: Vec<(String, Vec<String>)> = Vec::new();
-    for row in groups.iter().flat_map(|group| &group.rows) {
-        let name = ladder::row_name(row);
-        if !names.iter().any(|(known, _)| *known == name) {
-            names.push((name, name_lines(row, MAX_SET_UP_NAME)));
-        }
-    }
+    let rows = groups.iter().flat_map(|group| &group.rows);
+    let by_name = grouped(rows.map(|row| (ladder::row_name(row), *row))).into_iter();
+    let names: Vec<(String, Vec<String>)> =
+        by_name.map(|(name, rows)| (name, name_lines(rows[0], MAX_SET_UP_NAME))).collect();
     if names.is_empty() {
         return;
     }
@@ -302,6 +319,8 @@ pub(super) struct Block {
     /// The title above each line, if any, and the style of the line.
     lines: Vec<(Option<String>, Style)>,
     title: Option<String>,
+    /// The last column, if it has words, which are to the left.
+    words: Option<usize>,
 }
 
 impl Block {
@@ -309,7 +328,13 @@ impl Block {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.add_row(std::iter::once(String::new()).chain(titles).collect::<Vec<_>>());
-        Self { table, lines: vec![(None, DIM)], title: None }
+        Self { table, lines: vec![(None, DIM)], title: None, words: None }
+    }
+
+    /// Aligns the last column to the left, for words.
+    pub(super) fn with_words_last(mut self) -> Self {
+        self.words = self.table.column_count().checked_sub(1);
+        self
     }
 
     /// Sets the title above the next row; an empty title is not shown.
@@ -327,7 +352,8 @@ impl Block {
     pub(super) fn show(mut self, page: &mut Page) {
         for column in self.table.column_iter_mut() {
             let first = column.index == 0;
-            column.set_cell_alignment(if first { CellAlignment::Left } else { CellAlignment::Right });
+            let is_left = first || self.words == Some(column.index);
+            column.set_cell_alignment(if is_left { CellAlignment::Left } else { CellAlignment::Right });
             column.set_padding((if first { 0 } else { GAP_COLUMNS }, 0));
         }
         for (line, (title, style)) in self.table.lines().zip(self.lines) {

@@ -100,7 +100,7 @@ impl Canvas<'_> {
     }
 
     fn ends(&mut self) {
-        let (client, server) = (words::end(End::Client), words::end(End::Server));
+        let (client, server) = (End::Client.word(), End::Server.word());
         let room = self.between + 2 - client.len();
         let line = format!("{:>times$} {client}{server:>room$}", self.clock.unit.name, times = self.times);
         self.page.line(DIM, &line);
@@ -142,7 +142,8 @@ impl Canvas<'_> {
         let both = of(End::Client).next().is_some() && of(End::Server).next().is_some();
         let room = if both { (self.between - MIN_GAP) / 2 } else { self.between - MIN_GAP } - 1;
         let texts = |end: End| -> Vec<String> {
-            of(end).flat_map(|wait| mark_first_line(&wrap(&words::wait(wait, self.sequence), room - 2))).collect()
+            let lines = of(end).flat_map(|wait| (0..).zip(wrap(&words::wait(wait, self.sequence), room - 2)));
+            lines.map(|(place, line)| format!("{}{line}", if place == 0 { "~ " } else { "  " })).collect()
         };
         let (client, server) = (texts(End::Client), texts(End::Server));
         let width = self.between - 1;
@@ -157,12 +158,6 @@ impl Canvas<'_> {
             self.line(&time, side, &blanks(self.between), side, DIM);
         }
     }
-}
-
-/// Marks the first line of a wait, and indents its other lines.
-fn mark_first_line(lines: &[String]) -> Vec<String> {
-    let mark = |(place, line): (usize, &String)| format!("{}{line}", if place == 0 { "~ " } else { "  " });
-    lines.iter().enumerate().map(mark).collect()
 }
 
 /// Truncates text to `columns` columns.

@@ -33,7 +33,7 @@ pub(crate) struct Events {
 }
 
 /// The time between two lines.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SequenceGap {
     pub(crate) from_ns: i64,
     pub(crate) until_ns: i64,
@@ -68,14 +68,6 @@ const PAUSE_TIMES_MIN: i64 = 1000;
 /// Shorter gaps count as this long in the comparison with the shortest gap.
 const MIN_GAP_NS: i64 = 1000;
 
-/// Returns the time at which an event is drawn: for a blocking read, the time of its return.
-pub(crate) fn moment_ns(event: &Event) -> i64 {
-    match event.kind {
-        EventKind::Read => event.until_ns.unwrap_or(event.at_ns),
-        _ => event.at_ns,
-    }
-}
-
 /// Returns the lines of a time sequence, at most about 40 for any number of events.
 pub(crate) fn of(sequence: &TimeSequence) -> Lines {
     let mut events: Vec<Events> = sequence.events.iter().map(single).collect();
@@ -95,7 +87,8 @@ pub(crate) fn of(sequence: &TimeSequence) -> Lines {
 }
 
 pub(crate) fn single(event: &Event) -> Events {
-    let at_ns = moment_ns(event);
+    // A blocking read is drawn at its return.
+    let at_ns = event.until_ns.filter(|_| event.kind == EventKind::Read).unwrap_or(event.at_ns);
     Events {
         kind: event.kind,
         end: event.end,
@@ -208,7 +201,7 @@ fn join_stretches(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<SequenceLin
                 until_ns: from,
                 pause: true,
                 before_exchange: earlier.then_some(exchange),
-                waits: Vec::new(),
+                ..SequenceGap::default()
             }));
         }
         over_ns = stretch.iter().map(|events| events.until_ns).max().unwrap_or(from).max(over_ns);
@@ -232,16 +225,11 @@ fn insert_wait(lines: &mut Vec<SequenceLine>, wait: &Wait) {
     let after = widest.or_else(|| begins.windows(1).last()).map_or(0, |pair| pair[0].0 + 1);
     match lines.get_mut(after) {
         Some(SequenceLine::Gap(gap)) => gap.waits.push(wait.clone()),
-        _ => lines.insert(
-            after,
-            SequenceLine::Gap(SequenceGap {
-                from_ns: wait.from_ns,
-                until_ns: wait.until_ns,
-                pause: false,
-                before_exchange: None,
-                waits: vec![wait.clone()],
-            }),
-        ),
+        _ => {
+            let (from_ns, until_ns, waits) = (wait.from_ns, wait.until_ns, vec![wait.clone()]);
+            let gap = SequenceGap { from_ns, until_ns, waits, ..SequenceGap::default() };
+            lines.insert(after, SequenceLine::Gap(gap));
+        }
     }
 }
 

@@ -46,14 +46,6 @@ fn duration(ns: i64) -> String {
     quantities::duration(ns as f64)
 }
 
-/// Returns `client` or `server`.
-pub(crate) fn end(end: End) -> &'static str {
-    match end {
-        End::Client => "client",
-        End::Server => "server",
-    }
-}
-
 /// Describes events: `write 0..2`, `99 writes of 2 B, 2..200, until 0.082`, `ACK 2`.
 pub(crate) fn events(events: &Events, clock: &Clock) -> String {
     let (first, last) = (events.first_byte, events.end_byte);
@@ -175,6 +167,11 @@ pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
     )
 }
 
+/// Says whose clock the times are from if the ends were on two hosts.
+const OF_CLIENT_ALONE: &str = " All times are from the client's clock: a packet of the server is shown when it arrived at \
+                               the client. Times at the server are unknown, as the offset between the clocks of the two \
+                               hosts is unknown.";
+
 /// Describes the source of the events, the clock error, and the capture file or why there is none.
 pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let error = duration(i64::try_from(sequence.clock_error_ns).unwrap_or(i64::MAX));
@@ -192,22 +189,12 @@ pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
         (Source::KernelTimestamps, [client, _]) => {
             let (with, without) = if client { (End::Client, End::Server) } else { (End::Server, End::Client) };
             format!(
-                "Drawn from the kernel's time stamps of the {} only, so segments of the {} are missing{off}",
-                end(with),
-                end(without)
+                "Drawn from the kernel's time stamps of the {with} only, so segments of the {without} are missing{off}"
             )
         }
     };
-    format!("{from}{}{}", clock_note(sequence), capture(row))
-}
-
-/// Returns a note, after a space, on whose clock the times are from; empty if both ends were on one host.
-fn clock_note(sequence: &TimeSequence) -> &'static str {
-    if !sequence.of_client_alone {
-        return "";
-    }
-    " All times are from the client's clock: a packet of the server is shown when it arrived at the client. Times at \
-     the server are unknown, as the offset between the clocks of the two hosts is unknown."
+    let clock = if sequence.of_client_alone { OF_CLIENT_ALONE } else { "" };
+    format!("{from}{clock}{}", capture(row))
 }
 
 /// Whether the sequence has kernel time stamps of the client's data and of the server's data. A sender gets time

@@ -132,27 +132,22 @@ fn with_article(noun: &str) -> String {
 fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, place: Place, bound: &Bound) -> String {
     let exactly = |number: &f64| format!("{number} {unit}");
     let of = if against.is_empty() { case.to_owned() } else { format!("{case} against {against}") };
-    let (what, bounds) = match bound {
-        Bound::SavesAtLeast { share } => (
-            format!(
-                "The share of the {name} of {against} that {case} saves, {},",
-                with_interval(measured, thousandths, "")
-            ),
-            format!("at least {share}"),
-        ),
-        Bound::Within { number, factor } => {
-            (String::new(), format!("within a factor of {factor} of {}", exactly(number)))
-        }
-        Bound::AtLeast { number } => (String::new(), format!("at least {}", exactly(number))),
-        Bound::AtMost { number } => (String::new(), format!("at most {}", exactly(number))),
+    let bounds = match bound {
+        Bound::SavesAtLeast { share } => format!("at least {share}"),
+        Bound::Within { number, factor } => format!("within a factor of {factor} of {}", exactly(number)),
+        Bound::AtLeast { number } => format!("at least {}", exactly(number)),
+        Bound::AtMost { number } => format!("at most {}", exactly(number)),
         Bound::Range { from, to, factor } => {
             let range = format!("between {from} and {}", exactly(to));
-            let wider = format!("within a factor of {factor} of the range ");
-            (String::new(), if *factor > 1.0 { wider + &range } else { range })
+            if *factor > 1.0 { format!("within a factor of {factor} of the range {range}") } else { range }
         }
     };
-    let figure = || format!("The {name} of {of}, {},", with_interval(measured, three_digits, &format!(" {unit}")));
-    let what = if what.is_empty() { figure() } else { what };
+    let what = if matches!(bound, Bound::SavesAtLeast { .. }) {
+        let saved = with_interval(measured, thousandths, "");
+        format!("The share of the {name} of {against} that {case} saves, {saved},")
+    } else {
+        format!("The {name} of {of}, {},", with_interval(measured, three_digits, &format!(" {unit}")))
+    };
     match place {
         Place::Inside => format!("{what} is {bounds}."),
         Place::Below => format!("{what} is not {bounds}: it is less."),

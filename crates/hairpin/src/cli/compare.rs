@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_analysis::compare::runs::CaseComparison;
-use hairpin_analysis::compare::unlike::DifferenceKind;
 use hairpin_analysis::{
     Budget, RunComparison, choices_that_differ, compare_runs, of_phase, side_in_own_namespaces, unlike,
 };
@@ -133,12 +132,7 @@ fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Resul
 /// Differences of all runs from the first baseline, without duplicates.
 pub(super) fn differences(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
     let Some(first) = baselines.first() else { return Vec::new() };
-    let others = baselines.iter().skip(1).chain(candidates).flat_map(|other| unlike(first, other));
-    distinct(others.filter(|difference| difference.kind != DifferenceKind::Case).map(|difference| Unlike {
-        what: format!("{}: {}", difference.kind, difference.what),
-        baseline: difference.baseline,
-        candidate: difference.candidate,
-    }))
+    distinct(baselines.iter().skip(1).chain(candidates).flat_map(|other| unlike(first, other)))
 }
 
 /// Why the two sides have no case in common, and what can be compared.

@@ -41,6 +41,11 @@ pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &st
     })
 }
 
+/// Returns the case with its CPUs kept from deep idle.
+pub(in crate::findings) fn kept_awake(case: &Case) -> Case {
+    case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
+}
+
 /// Whether the case requires both ends on one host.
 pub(in crate::findings) fn needs_one_host(case: &Case) -> bool {
     let is_of_one = |flow| {

@@ -3,11 +3,11 @@
 use hairpin_model::finding_keys::check::LOWER_RATE;
 use hairpin_model::flow::Pacing;
 use hairpin_model::{
-    Arrivals, Case, CaseSummary, CounterExperiment, Evidence, Key, Ledger, Load, Measured, Proved, Run,
+    Arrivals, Case, CaseSummary, CounterExperiment, Evidence, Figure, Key, Ledger, Load, Measured, Proved, Run,
     finding_keys as keys,
 };
 
-use super::{change_of, evidence_of, judge_by_block, paired, sibling_of};
+use super::{evidence_of, judge_by_block, paired};
 
 /// The messages that a case lost to certain causes.
 #[derive(Clone, Copy, Debug)]
@@ -56,15 +56,14 @@ impl Lost {
         case: &CaseSummary,
         experiment: &CounterExperiment,
     ) -> Option<Proved> {
-        let changed = sibling_of(run, &experiment.pair.as_ref()?[1])?;
         let of = |measured: &Measured| Some(share(&measured.primary().ledger, self.causes));
-        let proved = judge_by_block(&experiment.kind, self.share(), change_of(run, [case, changed], of)?);
+        let proved = judge_by_block(run, case, experiment, self.share(), of)?;
         Some(Proved { unit: "share".to_owned(), ..proved })
     }
 }
 
 /// Returns the case with its messages offered at `per_s` messages per second; `None` if its rate is already lower.
-pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
+fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
     let per_s = per_s.floor().max(1.0);
     match case.primary().load {
         Load::Offered { offered_per_s, .. } => (per_s < offered_per_s).then(|| case.at_rate(per_s)),
@@ -79,13 +78,13 @@ pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
 }
 
 /// Returns the median rate of arriving messages, per second.
-pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<f64> {
-    Some(case.primary().one_way.as_ref()?.received_per_s?.value)
+pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<Figure> {
+    case.one_way()?.received_per_s
 }
 
 /// Returns the counter-experiment that offers a share of the rate that arrived, paired with the original case.
 pub(in crate::findings) fn with_lower_rate(case: &CaseSummary, share: f64) -> Option<CounterExperiment> {
-    let changed = offered_at(&case.case, share * arrived_per_s(case)?)?;
+    let changed = offered_at(&case.case, share * arrived_per_s(case)?.value)?;
     let mut experiment = paired(LOWER_RATE, [case.case.clone(), changed]);
     // A command cannot mix loads with and without an offered rate.
     experiment.repeat.cases.retain(|case| case.primary().load.rate_per_s().is_some());

@@ -18,10 +18,12 @@ use hairpin_model::{
 };
 
 pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
-pub(super) use self::counter_experiment::{counter_experiment, longer_run, needs_one_host, paired, with_option};
+pub(super) use self::counter_experiment::{
+    counter_experiment, kept_awake, longer_run, needs_one_host, paired, with_option,
+};
 pub(super) use self::without_cause::{change_of, judge_by_block, judge_reduction};
 
-pub(super) use self::loss::{Lost, losses_by, with_lower_rate};
+pub(super) use self::loss::{Lost, arrived_per_s, losses_by, with_lower_rate};
 pub(super) use self::other_load::{load_at, load_elsewhere, with_load_option};
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Traced, WaitFrequency, held_ns};
@@ -55,6 +57,14 @@ pub(super) fn evidence(key: Key, value: impl Into<Figure>) -> Evidence {
 
 pub(super) fn evidence_of(case: &CaseSummary, key: Key, value: impl Into<Figure>) -> Evidence {
     Evidence { case: Some(case.id.clone()), ..Evidence::new(key, value) }
+}
+
+/// Returns the known figures of a case as evidence.
+pub(super) fn known_evidence(
+    case: &CaseSummary,
+    figures: impl IntoIterator<Item = (Key, Option<Figure>)>,
+) -> Vec<Evidence> {
+    figures.into_iter().filter_map(|(key, figure)| Some(evidence_of(case, key, figure?))).collect()
 }
 
 /// Returns the p50 of an exchange of a case as evidence, if present.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hairpin_model::options::OptionName;
 use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
-use hairpin_model::{Case, CaseSummary, Figure, Finding, Run, TracedExchange, Wait, finding_keys as keys};
+use hairpin_model::{Case, CaseSummary, Figure, Finding, Run, TracedExchange, Wait, finding_keys as keys, words};
 
 use super::{Traced, WaitFrequency, held_ns};
 use crate::trace::switch;
@@ -35,13 +35,15 @@ pub(in crate::findings) struct StallAt {
     held: Held,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
-    /// All bytes, each time.
-    All,
-    /// All bytes except those of the first write, each time.
-    AllButTheFirstWrite,
-    Some,
+words! {
+    /// Which of an exchange's own bytes were held.
+    enum Held: "held bytes" {
+        /// All bytes, each time.
+        All = "all",
+        /// All bytes except those of the first write, each time.
+        AllButTheFirstWrite = "all-but-the-first-write",
+        Some = "some",
+    }
 }
 
 /// Detects the combined effect of Nagle's algorithm and delayed acknowledgments on a case; `None` without this
@@ -136,10 +138,8 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 impl Stall {
     pub(in crate::findings) fn add_facts(&self, case: &Case, finding: Finding) -> Finding {
         let finding = self.often.add_facts(finding).with_if(case.path.across.is_some(), keys::TWO_HOSTS);
-        let finding = match case.primary().load.exchange() {
-            Some(exchange) => finding.with(keys::PIPELINE, exchange.pipeline as f64),
-            None => finding,
-        };
+        let pipeline = case.primary().load.exchange().map(|exchange| exchange.pipeline as f64);
+        let finding = finding.with_some(keys::PIPELINE, pipeline);
         self.ends.iter().fold(finding, |finding, at| {
             let (held, places) = match at.end {
                 End::Client => (keys::HELD_OF_CLIENT, keys::PLACES_OF_CLIENT),
@@ -148,15 +148,5 @@ impl Stall {
             let numbers: Vec<String> = at.places.iter().map(usize::to_string).collect();
             finding.with(held, at.held.word()).with(places, numbers.join(",").as_str())
         })
-    }
-}
-
-impl Held {
-    fn word(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::AllButTheFirstWrite => "all-but-the-first-write",
-            Self::Some => "some",
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Tests whether the time attributed to a cause disappears without that cause.
 
-use hairpin_model::{CaseSummary, Figure, Measured, Proved, Run};
+use hairpin_model::{CaseSummary, CounterExperiment, Figure, Measured, Proved, Run};
 
-use super::{CANNOT_TELL, CONFIRMED, MIN_BLOCKS, REFUTED, check_result, rounds_of};
+use super::{CANNOT_TELL, CONFIRMED, MIN_BLOCKS, REFUTED, check_result, rounds_of, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 
 /// Maximum share that remains if the change had the expected effect.
@@ -38,10 +38,18 @@ pub(in crate::findings) fn change_of(
     Some((change.figure(over.alpha), blocks))
 }
 
-/// Like [`judge_reduction`], for a change between rounds in one block, with an expected reduction by `expected`. Needs
-/// no interval if the change saves nearly all or nearly nothing.
-pub(in crate::findings) fn judge_by_block(kind: &str, expected: f64, (effect, blocks): (Figure, u64)) -> Proved {
-    let proved = judge_reduction(kind, expected, effect);
+/// Like [`judge_reduction`], for the change of a value of the rounds from `case` to the changed case of the experiment.
+/// Needs no interval if the change saves nearly all or nearly nothing. `None` if the run lacks the changed case.
+pub(in crate::findings) fn judge_by_block(
+    run: &Run,
+    case: &CaseSummary,
+    experiment: &CounterExperiment,
+    expected: f64,
+    of: impl Fn(&Measured) -> Option<f64>,
+) -> Option<Proved> {
+    let changed = sibling_of(run, &experiment.pair.as_ref()?[1])?;
+    let (effect, blocks) = change_of(run, [case, changed], of)?;
+    let proved = judge_reduction(&experiment.kind, expected, effect);
     let left = 1.0 + effect.value / expected;
     let verdict = match left {
         _ if effect.low.is_some() || blocks < MIN_BLOCKS => proved.verdict,
@@ -49,7 +57,7 @@ pub(in crate::findings) fn judge_by_block(kind: &str, expected: f64, (effect, bl
         much if much >= 1.0 - CLEAR_SHARE => REFUTED.to_owned(),
         _ => proved.verdict,
     };
-    Proved { verdict, ..proved }
+    Some(Proved { verdict, ..proved })
 }
 
 #[cfg(test)]

@@ -182,13 +182,17 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>, who: &str
     let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
     let placed = |row: &&CaseSummary| format!("{} at p50 {}", name(row), latency(row.primary().latency_ns.p50));
     let names: Vec<String> = rows.iter().map(placed).collect();
-    Some(match verdict {
-        Some(Verdict::Faster) => format!("Fastest round trip{between} {path}{who}: {}.", names[0]),
-        Some(_) => {
-            format!("Fastest round trips{between} {path}{who}, not separated in this run: {}.", shortened(&names, 2))
-        }
-        None => format!("Lowest p50{between} {path}{who}: {}. {NO_WINNER}", names[0]),
-    })
+    let words = ["Fastest round trip", "Fastest round trips", "Lowest p50"];
+    Some(ranked(verdict, &words.map(|what| format!("{what}{between} {path}{who}")), &names, 2))
+}
+
+/// Names the best cases. The words are those for a single winner, for several cases, and for a case without a verdict.
+fn ranked(verdict: Option<Verdict>, [winner, alike, untold]: &[String; 3], names: &[String], most: usize) -> String {
+    match verdict {
+        Some(Verdict::Faster) => format!("{winner}: {}.", names[0]),
+        Some(_) => format!("{alike}, not separated in this run: {}.", shortened(names, most)),
+        None => format!("{untold}: {}. {NO_WINNER}", names[0]),
+    }
 }
 
 /// Names the fastest case over each path, with all cases that do not differ from it.

@@ -13,7 +13,9 @@ use hairpin_model::quantities::{
 use hairpin_model::summary::Verdict;
 use hairpin_model::{BatchGain, CaseSummary, Figure, Knee, Ledger, Run, path};
 
-use super::figures::{NO_WINNER, latency, name, p50, times, with_interval};
+use super::figures::{latency, name, p50, times, with_interval};
+use super::ranked;
+use crate::charts::axis::extremes;
 
 /// Maximum number of cases named in one sentence.
 const MAX_NAMED: usize = 3;
@@ -40,15 +42,7 @@ pub(super) fn best(run: &Run, kind: CaseKind, rows: &[&CaseSummary], verdict: Op
         format!("{} at {figure}", name(row))
     };
     let named: Vec<String> = rows.iter().map(told).collect();
-    Some(match verdict {
-        Some(Verdict::Faster) => format!("{what}{over}: {}.", named[0]),
-        Some(_) => {
-            let more = named.len().saturating_sub(MAX_NAMED);
-            let shown = named.into_iter().take(MAX_NAMED).chain((more > 0).then(|| format!("{more} more")));
-            format!("{what}{over}, not separated in this run: {}.", joined(&shown.collect::<Vec<_>>()))
-        }
-        None => format!("{what}{over}: {}. {NO_WINNER}", named[0]),
-    })
+    Some(ranked(verdict, &[&what; 3].map(|what| format!("{what}{over}")), &named, MAX_NAMED))
 }
 
 fn rate(row: &CaseSummary) -> String {
@@ -160,9 +154,7 @@ pub(super) fn lost(rows: &[&CaseSummary]) -> Option<String> {
 /// Returns `udp lost 0.90 % to 66 % of its messages in 6 cases: receive buffer full.`
 fn several_lost(rows: &[&CaseSummary]) -> Option<String> {
     let transport = &rows.first()?.case.primary().transport;
-    let shares = rows.iter().map(|row| row.ledger().missing_share());
-    let (least, most) =
-        shares.fold((1.0, 0.0), |(least, most): (f64, f64), share| (least.min(share), most.max(share)));
+    let (least, most) = extremes(rows.iter().map(|row| row.ledger().missing_share()))?;
     let (least, most) = (share(least), share(most));
     let range = if least == most { most } else { format!("{least} to {most}") };
     let of_case = |row: &&CaseSummary| {

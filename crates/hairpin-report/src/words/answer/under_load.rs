@@ -10,6 +10,8 @@ use hairpin_model::{Case, CaseSummary, Figure, Responsiveness, Run, path};
 
 use super::figures::{if_invalid, latency, p50, with_interval};
 use super::one_way::causes;
+use crate::charts::axis::extremes;
+use crate::one_way::{common_words, own_words};
 
 /// Idle medians are reported as one value if maximum / minimum is at most this.
 const MAX_IDLE_RATIO: f64 = 1.05;
@@ -49,9 +51,8 @@ impl Probe {
     /// Returns the name of a load without shared words: `tcp up congestion=cubic`.
     fn load(&self, row: &CaseSummary) -> String {
         let words = row.case.load_words();
-        let kept = words.iter().enumerate().filter(|(place, word)| *place == 0 || !self.shared.contains(word));
-        let kept: Vec<&str> = kept.map(|(_, word)| word.trim_start_matches("under ")).collect();
-        kept.join(" ")
+        let own = own_words(&words, &self.shared).into_iter().map(|word| word.trim_start_matches("under "));
+        own.collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the added latency of each case: `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`.
@@ -74,10 +75,7 @@ fn shared(cases: &[&Case]) -> Vec<String> {
     match all.as_slice() {
         // A single load needs no write size in its name.
         [_] => cases.iter().flat_map(|case| case.loads()).map(|flow| exact_bytes(flow.load.size_bytes())).collect(),
-        [first, others @ ..] => {
-            first.iter().filter(|word| others.iter().all(|words| words[1..].contains(word))).cloned().collect()
-        }
-        [] => Vec::new(),
+        several => common_words(several),
     }
 }
 
@@ -91,10 +89,7 @@ fn idle(row: &CaseSummary) -> String {
 
 /// Returns the idle median, or the range of idle medians if they differ.
 fn idle_of_all(rows: &[&CaseSummary]) -> String {
-    let (low, high) = rows
-        .iter()
-        .filter_map(|row| idle_ns(row))
-        .fold((f64::INFINITY, 0.0_f64), |(low, high), idle| (low.min(idle), high.max(idle)));
+    let Some((low, high)) = extremes(rows.iter().filter_map(|row| idle_ns(row))) else { return DASH.to_owned() };
     if high <= MAX_IDLE_RATIO * low {
         return duration(f64::midpoint(low, high));
     }
