@@ -137,9 +137,8 @@ pub(crate) struct RoundProcess<'e> {
 impl<'e> RoundProcess<'e> {
     pub(crate) fn start(engine: &'e Engine, job: &Job) -> Result<Self, Failure> {
         let program = &engine.server_program;
-        let failed = |operation: &str, error: &io::Error| cannot(operation, NAME, program, error);
         let (child, input, output) = spawn(NAME, program, COMMAND, None)?;
-        let process = Process::with_id(child.id()).map_err(|error| failed("watch", &error))?;
+        let process = Process::with_id(child.id()).map_err(|error| cannot("watch", NAME, program, &error))?;
         let answer = BufReader::new(Answer {
             output,
             process,
@@ -152,7 +151,7 @@ impl<'e> RoundProcess<'e> {
         let mut this = Self { child, input: Some(input), answer };
         let mut line = serde_json::to_string(job).expect("a job has only string keys");
         line.push('\n');
-        this.write(line.as_bytes()).map_err(|error| failed("give its job to", &error))?;
+        this.write(line.as_bytes()).map_err(|error| this.failed(&error))?;
         let mut byte = [0];
         let ready = this.answer.read_exact(&mut byte).and_then(|()| match byte {
             [READY] => Ok(()),
