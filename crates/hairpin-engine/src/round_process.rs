@@ -25,7 +25,6 @@ use hairpin_model::{
 use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
-use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::barrier::{Barrier, CONNECTED, GO};
@@ -34,7 +33,7 @@ use crate::engine::Engine;
 use crate::links::traces::Named;
 use crate::placement::Cpus;
 use crate::system::process::Process;
-use crate::wait::wait_for;
+use crate::wait::readable;
 use hairpin_loops::clock::RealClock;
 
 /// The hidden command that runs a round.
@@ -262,7 +261,7 @@ impl Answer<'_> {
     /// Waits up to `at_most` for output. Returns whether output is available.
     fn look(&mut self, at_most: Duration) -> io::Result<bool> {
         let interval = if self.stop.load(Ordering::Relaxed) { POLL_INTERVAL / 10 } else { POLL_INTERVAL };
-        if wait_for(&self.output, PollFlags::IN, interval.min(at_most))? {
+        if readable(&self.output, interval.min(at_most))? {
             self.is_prepared = true;
             return Ok(true);
         }

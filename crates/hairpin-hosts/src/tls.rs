@@ -5,8 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::control::frames::Carrier;
-use hairpin_engine::wait::wait_for;
-use rustix::event::PollFlags;
+use hairpin_engine::wait::{readable, readable_or_writable, writable};
 use rustls::{ClientConnection, Connection};
 use socket2::{SockRef, TcpKeepalive};
 
@@ -91,8 +90,10 @@ impl Tls {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let wants_write = self.connection.wants_write();
-            let events = if wants_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            wait_for(&self.socket, events, left)?;
+            match wants_write {
+                true => readable_or_writable(&self.socket, left)?,
+                false => readable(&self.socket, left)?,
+            };
         }
         Ok(())
     }
@@ -106,7 +107,7 @@ impl Tls {
         let mut discarded = [0; 4096];
         while sent.is_ok() {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !wait_for(&self.socket, PollFlags::IN, left).unwrap_or(false) {
+            if left.is_zero() || !readable(&self.socket, left).unwrap_or(false) {
                 return;
             }
             match self.socket.read(&mut discarded) {
@@ -192,11 +193,11 @@ impl Carrier for Tls {
             return Ok(true);
         }
         self.send_pending()?;
-        wait_for(&self.socket, PollFlags::IN, at_most)
+        readable(&self.socket, at_most)
     }
 
     fn writable(&mut self, at_most: Duration) -> io::Result<bool> {
-        wait_for(&self.socket, PollFlags::OUT, at_most)
+        writable(&self.socket, at_most)
     }
 }
 

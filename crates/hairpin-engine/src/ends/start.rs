@@ -19,10 +19,6 @@ use crate::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, M
 use crate::system::process;
 use hairpin_loops::clock::Clock;
 
-/// The environment variable that may hold the ticket of a server on another host. The ticket is secret, so children do
-/// not inherit the variable.
-pub const TICKET_VARIABLE: &str = "HAIRPIN_TO";
-
 /// The hidden command that runs the program as the server of one round.
 pub const COMMAND: &str = "__server";
 

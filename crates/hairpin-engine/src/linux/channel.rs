@@ -6,10 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::event::PollFlags;
-
 use crate::control::frames::{Carrier, Frames};
-use crate::wait::wait_for;
+use crate::wait::{readable, writable};
 
 pub type Channel = Frames<Descriptors>;
 
@@ -38,11 +36,11 @@ impl Write for Descriptors {
 
 impl Carrier for Descriptors {
     fn readable(&mut self, at_most: Duration) -> io::Result<bool> {
-        wait_for(&self.input, PollFlags::IN, at_most)
+        readable(&self.input, at_most)
     }
 
     fn writable(&mut self, at_most: Duration) -> io::Result<bool> {
-        wait_for(&self.output, PollFlags::OUT, at_most)
+        writable(&self.output, at_most)
     }
 }
 

@@ -9,7 +9,10 @@ use hairpin_model::{Failure, FailureKind};
 use serde::de::DeserializeOwned;
 
 use crate::control::ControlError;
-use crate::ends::start::TICKET_VARIABLE;
+
+/// The environment variable that may hold the ticket of a server on another host. The ticket is secret, so children do
+/// not inherit the variable.
+pub const TICKET_VARIABLE: &str = "HAIRPIN_TO";
 
 /// Starts `program` with a hidden command, the id of this process and one more argument. `name` is the name of the
 /// process in error messages: `the link`.

@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use hairpin_transports::received::IpHeader;
 use hairpin_transports::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
-use rustix::event::PollFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
 };
 
-use crate::wait::wait_for;
+use crate::wait::readable;
 
 /// Interval between checks for a socket.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -115,7 +114,7 @@ impl Listener for PassedListener {
             if is_abandoned() {
                 return Err(TransportError::Abandoned);
             }
-            if wait_for(&self.from, PollFlags::IN, POLL_INTERVAL).map_err(|error| self.failed(error))? {
+            if readable(&self.from, POLL_INTERVAL).map_err(|error| self.failed(error))? {
                 let handed = receive(&self.from).map_err(|error| self.failed(error))?;
                 let handed = handed.ok_or(TransportError::Abandoned)?;
                 // The hello has already been received, so this call does not wait.

@@ -11,6 +11,21 @@ pub fn wait_for(file: impl AsFd, events: PollFlags, at_most: Duration) -> io::Re
     wait_with(&mut [PollFd::new(&file, events)], Some(at_most))
 }
 
+/// Waits up to `at_most` until something can be read. Returns whether it can.
+pub fn readable(file: impl AsFd, at_most: Duration) -> io::Result<bool> {
+    wait_for(file, PollFlags::IN, at_most)
+}
+
+/// Waits up to `at_most` until something can be written. Returns whether it can.
+pub fn writable(file: impl AsFd, at_most: Duration) -> io::Result<bool> {
+    wait_for(file, PollFlags::OUT, at_most)
+}
+
+/// Waits up to `at_most` until something can be read or written. Returns whether it can.
+pub fn readable_or_writable(file: impl AsFd, at_most: Duration) -> io::Result<bool> {
+    wait_for(file, PollFlags::IN | PollFlags::OUT, at_most)
+}
+
 /// Waits up to `at_most` (`None`: unlimited) for any of several descriptors. Returns whether each is ready.
 pub fn wait_any<'f>(
     files: impl IntoIterator<Item = (BorrowedFd<'f>, PollFlags)>,

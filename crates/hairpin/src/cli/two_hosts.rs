@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::ArgMatches;
-use hairpin_engine::ends::start::TICKET_VARIABLE;
+use hairpin_engine::child::TICKET_VARIABLE;
 use hairpin_engine::environment::interface_index;
 use hairpin_hosts::dial::NotKnown;
 use hairpin_hosts::ssh_host::SshHost;

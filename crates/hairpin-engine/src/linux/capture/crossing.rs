@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::Frame;
+use super::frame::Frame;
 use super::headers::segment;
 
 /// Size of the Ethernet header, which is ignored.

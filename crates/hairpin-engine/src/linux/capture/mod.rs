@@ -5,6 +5,7 @@
 
 mod crossing;
 mod filter;
+mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod headers;
@@ -14,42 +15,22 @@ mod pcapng;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use self::frame::{Frame, SNAP_BYTES};
 use hairpin_model::{Capture, Packet, WhyNot};
 
 use crate::realtime::RealtimeMap;
-use crate::system::packet_ring::{self, Interface, PacketRing, Received};
+use crate::system::packet_ring::{self, Interface, PacketRing};
 
 /// Size of a slot of the ring.
 const SLOT_BYTES: usize = 512;
 /// Number of slots in the ring, which takes 8 MiB.
 const SLOTS: usize = 16_384;
-/// Maximum bytes captured of a packet, including the link header. The kernel needs 66 bytes of each slot for its own
-/// header, the sender's link address and padding.
-const SNAP_BYTES: u32 = 440;
-
 /// A running capture.
 pub struct Live {
     interface: String,
     port: u16,
     socket: OwnedFd,
     ring: PacketRing,
-}
-
-/// A packet of the connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Frame {
-    /// When the packet passed the interface: CLOCK_REALTIME, in ns.
-    realtime_ns: u64,
-    length_bytes: u32,
-    /// The captured bytes, from the start of the link header.
-    bytes: Vec<u8>,
-}
-
-impl Frame {
-    fn of(received: Received<'_>) -> Self {
-        let Received { realtime_ns, length_bytes, bytes, .. } = received;
-        Self { realtime_ns, length_bytes, bytes: bytes.to_vec() }
-    }
 }
 
 /// A capture that has ended.

@@ -4,8 +4,8 @@ use hairpin_model::Packet;
 use hairpin_model::trace::End;
 use hairpin_transports::HELLO_BYTES;
 
-use super::Frame;
 use super::crossing::Crossing;
+use super::frame::Frame;
 use super::headers::{Segment, segment};
 use crate::realtime::RealtimeMap;
 

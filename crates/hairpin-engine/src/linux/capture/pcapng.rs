@@ -1,7 +1,7 @@
 //! Writes a pcapng file with one section and one interface (IETF draft-ietf-opsawg-pcapng), readable by Wireshark and
 //! tshark.
 
-use super::{Frame, SNAP_BYTES};
+use super::frame::{Frame, SNAP_BYTES};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;

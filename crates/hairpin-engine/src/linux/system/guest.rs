@@ -7,12 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::event::PollFlags;
-
 use super::isolation;
 use super::namespace::Refusal;
 use super::process::die_with_parent;
-use crate::wait::wait_for;
+use crate::wait::readable;
 
 /// Makes the program of `command` run in `namespace` and isolated as in [`isolation`], and makes the kernel kill the
 /// program when the thread that spawns it ends. [`refusals`] returns what the kernel refused.
@@ -37,7 +35,7 @@ pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWrite
 pub(crate) fn refusals(reader: &mut PipeReader) -> io::Result<Vec<Refusal>> {
     let mut bytes = [0; 4 * Refusal::BYTES];
     // The command still holds the write end open, so a read would not see the end of file.
-    let count = if wait_for(&*reader, PollFlags::IN, Duration::ZERO)? { reader.read(&mut bytes)? } else { 0 };
+    let count = if readable(&*reader, Duration::ZERO)? { reader.read(&mut bytes)? } else { 0 };
     Ok(bytes[..count].chunks(Refusal::BYTES).filter_map(Refusal::from_bytes).collect())
 }
 

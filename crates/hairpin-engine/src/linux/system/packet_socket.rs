@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::netdevice::index_to_name;
 
 use super::packet_ring::{self, Interface, PacketRing, set};
-use crate::wait::{wait_for, wait_with};
+use crate::wait::{wait_with, writable};
 
 /// Maximum frames per call of sendmmsg(2).
 pub(crate) const BATCH: usize = 64;
@@ -73,7 +73,7 @@ impl PacketSocket {
         let frames = &frames[..frames.len().min(BATCH)];
         match self.send_now(frames) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                drop(wait_for(&self.socket, PollFlags::OUT, ROOM_WAIT));
+                drop(writable(&self.socket, ROOM_WAIT));
                 self.send_now(frames).unwrap_or(0)
             }
             sent => sent.unwrap_or(0),

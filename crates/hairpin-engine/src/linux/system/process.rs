@@ -5,13 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::parent_id;
 use std::time::Duration;
 
-use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_parent_process_death_signal, setsid,
 };
 
-use crate::wait::wait_for;
+use crate::wait::readable;
 
 /// Makes the kernel kill this process when the thread that started it ends. Returns whether `parent` still runs.
 pub(crate) fn die_with_parent(parent: u32) -> bool {
@@ -74,7 +73,7 @@ impl Process {
 
     /// Waits up to `at_most` for the process to end. Returns whether it has ended.
     pub(crate) fn ends_within(&self, at_most: Duration) -> io::Result<bool> {
-        wait_for(self, PollFlags::IN, at_most)
+        readable(self, at_most)
     }
 }
 

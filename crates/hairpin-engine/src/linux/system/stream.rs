@@ -5,9 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use rustix::event::PollFlags;
-
-use crate::wait::wait_for;
+use crate::wait::writable;
 
 /// Whether descriptor `number` of this process is open and writable.
 pub(crate) fn may_write(number: RawFd) -> io::Result<bool> {
@@ -41,7 +39,7 @@ pub(crate) fn write_whole(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 // The next write reports errors.
-                drop(wait_for(&*file, PollFlags::OUT, Duration::MAX));
+                drop(writable(&*file, Duration::MAX));
             }
             Err(error) => return Err(error),
         }

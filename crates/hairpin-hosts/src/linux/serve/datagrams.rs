@@ -11,7 +11,7 @@ use ring::hmac;
 use ring::rand::SystemRandom;
 use socket2::{Socket, Type};
 
-use super::bind_socket;
+use super::bind::bind_socket;
 use super::registry::{NotAccepted, Registry};
 
 /// Maximum datagrams to handle in one call, so that a flood leaves time for other work.

@@ -4,6 +4,7 @@
 //! An authenticated client gets a thread, and each of its rounds a process, which receives the data flows' sockets.
 
 mod allowance;
+mod bind;
 mod client;
 mod datagrams;
 mod lease;
@@ -31,8 +32,9 @@ use hairpin_transports::{multipath, received};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use socket2::{Domain, Socket, Type};
+use socket2::Type;
 
+use self::bind::bind_socket;
 use self::client::version_mismatch;
 use self::datagrams::Datagrams;
 use self::lease::Lease;
@@ -279,20 +281,6 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     // If the kernel does not keep the headers, some facts are missing from the record.
     drop(received::keep(&listener));
     Ok(listener)
-}
-
-/// Opens a socket bound to that address. Other sockets of this user can bind the same port only if `shares`.
-fn bind_socket(at: SocketAddr, kind: Type, shares: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(at), kind, None)?;
-    if at.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    // For datagrams, this would let other users share the port.
-    socket.set_reuse_address(kind == Type::STREAM)?;
-    socket.set_reuse_port(shares)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&at.into())?;
-    Ok(socket)
 }
 
 /// Returns `None` on a host without that IP version.

@@ -8,11 +8,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hairpin_engine::child::TICKET_VARIABLE;
 use hairpin_engine::child::leave;
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message};
-use hairpin_engine::ends::start::{COMMAND, TICKET_VARIABLE};
+use hairpin_engine::ends::start::COMMAND;
 use hairpin_engine::ends::{EndOrder, Host};
 use hairpin_engine::wait::wait_any;
 use hairpin_model::fact::{self};

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_engine::ends::start::TICKET_VARIABLE;
+use hairpin_engine::child::TICKET_VARIABLE;
 use hairpin_model::{Failure, FailureKind};
 
 pub use self::binary::Binary;

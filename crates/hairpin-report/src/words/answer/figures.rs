@@ -1,6 +1,8 @@
 //! Formats case names and figures for the sentences of an answer.
 
+use hairpin_model::names::shortened;
 use hairpin_model::quantities::{DASH, bounds, duration, factor, number_bounds};
+use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, Figure, ladder};
 
 pub(super) const DO_NOT_USE: &str = " Do not use these figures: see below.";
@@ -44,4 +46,18 @@ pub(super) fn interval(figure: Figure, bounds: impl Fn(f64, f64, f64) -> String)
     figure
         .interval()
         .map_or_else(String::new, |(low, high)| format!(" (95 % interval {})", bounds(figure.value, low, high)))
+}
+
+/// Names the best cases. The words are those for a single winner, for several cases, and for a case without a verdict.
+pub(super) fn ranked(
+    verdict: Option<Verdict>,
+    [winner, alike, untold]: &[String; 3],
+    names: &[String],
+    most: usize,
+) -> String {
+    match verdict {
+        Some(Verdict::Faster) => format!("{winner}: {}.", names[0]),
+        Some(_) => format!("{alike}, not separated in this run: {}.", shortened(names, most)),
+        None => format!("{untold}: {}. {NO_WINNER}", names[0]),
+    }
 }

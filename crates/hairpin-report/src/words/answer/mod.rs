@@ -15,7 +15,7 @@ use hairpin_model::{CaseSummary, EndKind, Figure, Run, Statement, Waiting, path}
 
 use super::left_out;
 pub(crate) use choice::{short_name, unmet};
-use figures::{NO_WINNER, if_invalid, latency, name, p50};
+use figures::{if_invalid, latency, name, p50, ranked};
 
 /// Writes the answer into `headline` and `sentences`.
 pub fn write_answer(run: &mut Run) {
@@ -184,15 +184,6 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>, who: &str
     let names: Vec<String> = rows.iter().map(placed).collect();
     let words = ["Fastest round trip", "Fastest round trips", "Lowest p50"];
     Some(ranked(verdict, &words.map(|what| format!("{what}{between} {path}{who}")), &names, 2))
-}
-
-/// Names the best cases. The words are those for a single winner, for several cases, and for a case without a verdict.
-fn ranked(verdict: Option<Verdict>, [winner, alike, untold]: &[String; 3], names: &[String], most: usize) -> String {
-    match verdict {
-        Some(Verdict::Faster) => format!("{winner}: {}.", names[0]),
-        Some(_) => format!("{alike}, not separated in this run: {}.", shortened(names, most)),
-        None => format!("{untold}: {}. {NO_WINNER}", names[0]),
-    }
 }
 
 /// Names the fastest case over each path, with all cases that do not differ from it.

@@ -13,8 +13,7 @@ use hairpin_model::quantities::{
 use hairpin_model::summary::Verdict;
 use hairpin_model::{BatchGain, CaseSummary, Figure, Knee, Ledger, Run, path};
 
-use super::figures::{latency, name, p50, times, with_interval};
-use super::ranked;
+use super::figures::{latency, name, p50, ranked, times, with_interval};
 use crate::charts::axis::extremes;
 
 /// Maximum number of cases named in one sentence.

@@ -166,7 +166,7 @@ impl Way {
         while let Some(frame) = read_frame(&mut self.from) {
             let message: Message = serde_json::from_slice(&frame[4..]).expect("the ends themselves write messages");
             if matches!(then, Then::Passed) {
-                then = self.pass(&frame, message.name());
+                then = self.pass(&frame, &message.name());
             }
             if matches!(then, Then::Closed) {
                 self.close();

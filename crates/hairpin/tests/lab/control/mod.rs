@@ -465,7 +465,7 @@ fn a_truncated_message_is_rejected_over_every_carrier() {
     let wholes = KINDS.iter().map(|kind| round(&CARRIERS[0], kind, Pace::AtOnce, None).expect("it ends"));
     // Checks each kind of message once: messages of other loads differ only in their figures.
     let said = wholes.flat_map(|whole| whole.said).flatten().map(|message| (message.name(), message));
-    let frames: BTreeMap<&str, Vec<u8>> = said.map(|(name, message)| (name, framed(&message))).collect();
+    let frames: BTreeMap<String, Vec<u8>> = said.map(|(name, message)| (name, framed(&message))).collect();
     assert!(frames.len() >= 9, "{:?}", frames.keys());
     for (carrier, (name, frame)) in
         CARRIERS.iter().flat_map(|carrier| frames.iter().map(move |frame| (carrier, frame)))
