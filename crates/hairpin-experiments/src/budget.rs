@@ -4,9 +4,10 @@
 //! experiment therefore fills [`ORDINARY_NS`] with at least [`MIN_BLOCKS`] blocks. If blocks are short, it runs up to
 //! [`MAX_BLOCKS`] blocks at even intervals over the whole budget.
 
+use hairpin_model::names::distinct;
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::round::Purpose;
-use hairpin_model::{HostCapabilities, Refused, RoundOrder, RoundRecord};
+use hairpin_model::{HostCapabilities, Placement, Refused, RoundOrder, RoundRecord, Skipped};
 
 use crate::estimate;
 use crate::evidence;
@@ -163,6 +164,32 @@ fn shorten(planned: &mut Vec<RoundOrder>, max_ns: u64, capabilities: &HostCapabi
     }
 }
 
+/// If [`INTERVAL_BLOCKS`] blocks do not fit `max_ns`, removes the cases of all placements but one: two CPUs for one-way
+/// loads, else the first. Round trips keep all, since the survey compares placements. Returns what was removed.
+fn keep_one_placement(planned: &mut Vec<RoundOrder>, max_ns: u64, capabilities: &HostCapabilities) -> Vec<Skipped> {
+    let fits = estimate::orders_ns(planned, capabilities).saturating_mul(INTERVAL_BLOCKS) <= max_ns;
+    let placement = |order: &RoundOrder| order.case.ends.placement;
+    let is_one_way = |order: &RoundOrder| order.case.primary().load.is_one_way();
+    let is_reduced = |order: &RoundOrder| is_one_way(order) || order.case.primary().load.exchange().is_some();
+    let two_cpus = planned.iter().find(|order| is_one_way(order) && placement(order) == Placement::CrossCpu);
+    let Some(kept) = two_cpus.or(planned.first()).map(placement) else { return Vec::new() };
+    if fits || !planned.iter().all(is_reduced) {
+        return Vec::new();
+    }
+    let (kept_orders, removed) = std::mem::take(planned).into_iter().partition(|order| placement(order) == kept);
+    *planned = kept_orders;
+    let removed: Vec<RoundOrder> = removed;
+    let skipped = removed.iter().map(|order| Skipped {
+        transport: order.case.primary().transport.clone(),
+        case: None,
+        reason: format!(
+            "a quick run has no time for --placement {} (hint: omit --quick, or name the placement)",
+            placement(order)
+        ),
+    });
+    distinct(skipped)
+}
+
 /// Times at which intervals are computed, in ns since the start of the run.
 fn look_times_ns(at_most_ns: u64) -> impl Iterator<Item = u64> {
     LOOK_TIMES_SIXTHS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
@@ -182,7 +209,7 @@ impl Experiment {
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
         let (mut budget, seed) = (Budget::read(knobs)?, knobs.seed()?);
         let traces = knobs.is_on("trace");
-        let (mut planned, skipped) = (self.plan)(knobs, capabilities)?;
+        let (mut planned, mut skipped) = (self.plan)(knobs, capabilities)?;
         let quick = knobs.is_on("quick");
         let evidence_ns = if traces { evidence::expected_ns(&planned, capabilities) } else { 0 };
         if quick {
@@ -190,6 +217,9 @@ impl Experiment {
             budget.max_ns = Some(max_ns);
             if !LENGTHS.iter().any(|name| knobs.is_given(name)) {
                 shorten(&mut planned, max_ns, capabilities);
+            }
+            if !knobs.is_given("placement") {
+                skipped.extend(keep_one_placement(&mut planned, max_ns, capabilities));
             }
         }
         let block_ns = estimate::orders_ns(&planned, capabilities);

@@ -30,8 +30,6 @@ pub const ROUND_TRIP_NS: u64 = 50_000;
 pub const SEGMENT_NS: u64 = 6_000;
 /// Cost of a write whose bytes leave together with others.
 pub const WRITE_NS: u64 = 1_000;
-/// Overhead of a round: starting two processes, a connection, teardown, saving.
-pub const START_NS: u64 = 15_000_000;
 
 /// Warm-up if no CPU sleeps between exchanges, in ns.
 const SETTLING_NS: u64 = 10_000_000;
@@ -106,7 +104,7 @@ pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) ->
     Extent::Count(wanted.min(max_windows) * exchange.pipeline)
 }
 
-/// Estimated duration of a round with its start-up, in ns.
+/// Estimated duration of a round, in ns, with the start of a link but without the overhead of any round.
 pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let window_ns = window_ns(case, exchange, card, travel_ns);
     let windows = |extent: Extent| match extent {
@@ -120,6 +118,5 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &C
     // Connecting and closing take a round trip each.
     let on_the_way_ns = travel_ns.saturating_mul(2);
     let link_ns = if case.is_emulated() { links::START_NS.saturating_add(on_the_way_ns) } else { 0 };
-    let start_ns = START_NS.saturating_add(link_ns);
-    windows.saturating_mul(window_ns).saturating_sub(spared_ns).saturating_add(start_ns)
+    windows.saturating_mul(window_ns).saturating_sub(spared_ns).saturating_add(link_ns)
 }

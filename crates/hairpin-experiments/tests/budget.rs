@@ -1,6 +1,6 @@
 //! Time budgets: the number of rounds, the intervals between blocks, and the end of an experiment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_experiments::budget::{INTERVAL_BLOCKS, MAX_BLOCKS, MAX_QUICK_NS, MIN_BLOCKS, ORDINARY_NS};
 use hairpin_experiments::estimate::orders_ns;
@@ -71,6 +71,33 @@ fn quick_takes_at_most_ten_seconds_in_every_experiment() {
             assert!(plan.forecast.lasts_ns <= max_ns, "{name} over {link}, {cases} cases: {:?}", plan.forecast);
             assert!(link != "loopback" || blocks(&plan) >= 5, "{name}: an interval needs five rounds");
         }
+    }
+}
+
+#[test]
+fn quick_omits_a_placement_if_there_is_no_time_for_five_rounds_of_each_case() {
+    let slow = HostCapabilities { process_start_ns: || 1_000_000, ..capabilities() };
+    for (name, kept) in [("small-writes", "same-cpu"), ("bulk", "cross-cpu"), ("message-rate", "cross-cpu")] {
+        let experiment = experiments::ALL.iter().find(|experiment| experiment.name == name).unwrap();
+        let plan = |given: &[(&str, &str)]| {
+            let given = [&[("seed", "7"), ("quick", "on")], given].concat().into_iter();
+            let given: Vec<(String, Vec<String>)> =
+                given.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).collect();
+            let knobs = Knobs::from_given(experiment.knobs, given).unwrap();
+            running(experiment.next(&knobs, &capabilities(), &Done::default()).unwrap()).unwrap()
+        };
+        let placements =
+            |plan: &Plan| plan.cases.iter().map(|case| case.ends.placement.to_string()).collect::<BTreeSet<_>>();
+        let is_said = |plan: &Plan| {
+            plan.skipped.iter().any(|skipped| skipped.reason.starts_with("a quick run has no time for --placement"))
+        };
+        let reduced = plan(&[]);
+        assert!(placements(&reduced) == [kept.to_owned()].into() && is_said(&reduced), "{name}");
+        assert!(blocks(&reduced) >= INTERVAL_BLOCKS && reduced.forecast.lasts_ns <= MAX_QUICK_NS, "{name}");
+        let few = plan(&[("transport", "pipe")]);
+        assert!(placements(&few).len() == 2 && !is_said(&few), "{name}: few cases fit");
+        let named = plan(&[("placement", "same-cpu,cross-cpu")]);
+        assert!(placements(&named).len() == 2 && !is_said(&named), "{name}");
     }
 }
 

@@ -164,7 +164,7 @@ fn evidence_and_proof_rounds_have_their_own_link_seeds() {
         all.iter().all(|order| order.case.path.link == "delay=2ms" && order.link_seed == 7 + u64::from(order.block))
     );
     let blocks = |of: &[RoundOrder]| of.iter().map(|order| order.block).collect::<BTreeSet<_>>();
-    assert_eq!(blocks(&evidence.rounds), BTreeSet::from([15, 16, 17]));
+    assert_eq!(blocks(&evidence.rounds), BTreeSet::from([16, 17, 18]));
     assert_eq!(blocks(&proof), BTreeSet::from([30, 31]));
 }
 

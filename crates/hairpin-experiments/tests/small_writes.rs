@@ -128,7 +128,7 @@ fn pipelines_change_the_duration_of_a_run_only_a_little() {
         orders_ns(&rounds, &capabilities())
     };
     let tenths = |flags: &[(&str, &str)]| (ns(flags) + 50_000_000) / 100_000_000;
-    assert_eq!(tenths(&[("pipeline", "4")]), 184);
+    assert_eq!(tenths(&[("pipeline", "4")]), 169);
     assert!(ns(&[("pipeline", "32")]) < 25 * 1_000_000_000);
     let paused = [
         ("transport", "tcp"),
@@ -138,7 +138,7 @@ fn pipelines_change_the_duration_of_a_run_only_a_little() {
         ("remedy", "default,nodelay,one-write,quickack"),
         ("rounds", "3"),
     ];
-    assert_eq!(tenths(&paused), 34);
+    assert_eq!(tenths(&paused), 31);
     let one_write = [("transport", "tcp"), ("pipeline", "4"), ("remedy", "one-write")];
     let plan = small_writes(&one_write).unwrap();
     let (least_ns, most_ns) = (40_000_000, 250_000_000);

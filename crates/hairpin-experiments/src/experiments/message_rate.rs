@@ -4,7 +4,7 @@
 //! messages carry their send time to measure one-way latency, which at full rate is mostly time in buffers.
 //!
 //! Defaults and why:
-//! - messages of 64 B, like small updates; 1, 8 and 64 per call, because system calls limit the message rate.
+//! - messages of 64 B, like small updates; 1, 8 and 64 per call (quick: 1 and 64), because system calls limit the rate.
 //! - both ends block in system calls, as in most programs; with several connections they use epoll.
 //! - 200 ms per round after a warm-up of 100 ms; over a link, each extends to 20 round trips, at most 1 s.
 
@@ -68,7 +68,11 @@ const KNOBS: &[Knob] = &[
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let lengths = Lengths::read(knobs, "warmup")?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
-    let batches: Vec<u64> = knobs.values("batch");
+    let mut batches: Vec<u64> = knobs.values("batch");
+    if knobs.is_on("quick") && !knobs.is_given("batch") {
+        // With all three there would be no time for intervals.
+        batches.retain(|batch| *batch != 8);
+    }
     let of_size = |size_bytes| batches.iter().map(move |batch| Load::Messages { size_bytes, batch: *batch });
     let loads: Vec<Load> = knobs.values("size").into_iter().flat_map(of_size).collect();
     let first = |card: &Card| Case::of(Flow::one_way(card.name, Load::PLAIN, Direction::Up));
