@@ -84,7 +84,7 @@ fn quick_omits_a_placement_if_there_is_no_time_for_five_rounds_of_each_case() {
             let given: Vec<(String, Vec<String>)> =
                 given.map(|(name, value)| (name.to_owned(), vec![value.to_owned()])).collect();
             let knobs = Knobs::from_given(experiment.knobs, given).unwrap();
-            running(experiment.next(&knobs, &capabilities(), &Done::default()).unwrap()).unwrap()
+            running(experiment.next(&knobs, &slow, &Done::default()).unwrap()).unwrap()
         };
         let placements =
             |plan: &Plan| plan.cases.iter().map(|case| case.ends.placement.to_string()).collect::<BTreeSet<_>>();
