@@ -76,7 +76,7 @@ fn quick_takes_at_most_ten_seconds_in_every_experiment() {
 
 #[test]
 fn quick_omits_a_placement_if_there_is_no_time_for_five_rounds_of_each_case() {
-    let slow = HostCapabilities { process_start_ns: || 1_000_000, ..capabilities() };
+    let slow = HostCapabilities { process_start_ns: || 700_000, ..capabilities() };
     for (name, kept) in [("small-writes", "same-cpu"), ("bulk", "cross-cpu"), ("message-rate", "cross-cpu")] {
         let experiment = experiments::ALL.iter().find(|experiment| experiment.name == name).unwrap();
         let plan = |given: &[(&str, &str)]| {
