@@ -65,6 +65,11 @@ impl Link {
         self.path_mut(direction).arrive(packet, now_ns);
     }
 
+    /// See [`Profile::round_trip_ns`].
+    pub fn round_trip_ns(&self) -> u64 {
+        self.profile.round_trip_ns()
+    }
+
     /// When to call [`Link::advance`] next: at the earliest event of both directions; `None` if the link is empty.
     pub fn next_event_ns(&self) -> Option<u64> {
         self.paths.iter().filter_map(Path::next_event_ns).min()

@@ -57,7 +57,8 @@ pub struct LinkRecord {
     /// File in the run folder with a line per packet; null if not saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_file: Option<String>,
-    /// Time in ns in which the emulator was late by more than 100 us; null in older runs.
+    /// The most time in ns that lateness of more than 100 us takes from a rate: for a stall of `L` over a link with the round
+    /// trip `R`, `L^2 / (L + R)`; null in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_ns: Option<u64>,
     /// Why the log is incomplete, if it is; the measurement is still valid.

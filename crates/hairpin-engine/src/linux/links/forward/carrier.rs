@@ -62,11 +62,11 @@ pub(super) struct Carried {
 impl Carrier {
     pub(super) fn new(link: Link, kept: PacketStore, messages: Flows, log: Option<Log>) -> Self {
         Self {
+            lateness: Lateness::new(link.round_trip_ns()),
             link,
             kept,
             messages,
             log,
-            lateness: Lateness::new(),
             numbers: [0; 2],
             refused: [0; 2],
             overrun: 0,

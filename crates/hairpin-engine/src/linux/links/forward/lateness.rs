@@ -10,14 +10,15 @@ const MIN_STALL_NS: u64 = 100_000;
 /// Release time minus due time of every packet, and the total time of stalls.
 pub(super) struct Lateness {
     histogram: Histogram<u64>,
+    round_trip_ns: u64,
     stalled_ns: u64,
     /// End of the last stall.
     stalled_until_ns: u64,
 }
 
 impl Lateness {
-    pub(super) fn new() -> Self {
-        Self { histogram: latency_histogram(), stalled_ns: 0, stalled_until_ns: 0 }
+    pub(super) fn new(round_trip_ns: u64) -> Self {
+        Self { histogram: latency_histogram(), round_trip_ns, stalled_ns: 0, stalled_until_ns: 0 }
     }
 
     /// Records a packet that was sent at `released_ns`, `late_ns` after it was due.
@@ -26,11 +27,14 @@ impl Lateness {
         if late_ns > MIN_STALL_NS {
             // One stall delays several packets.
             let began_ns = released_ns.saturating_sub(late_ns).max(self.stalled_until_ns);
-            self.stalled_ns += released_ns.saturating_sub(began_ns);
+            let share = late_ns as f64 / late_ns.saturating_add(self.round_trip_ns) as f64;
+            self.stalled_ns += (released_ns.saturating_sub(began_ns) as f64 * share) as u64;
             self.stalled_until_ns = self.stalled_until_ns.max(released_ns);
         }
     }
 
+    /// The time that stalls can take from a rate. The stages keep their schedule, so a stall of `L` lengthens the round
+    /// trip `R` of the packets in it, which lowers the rate by at most `L / (L + R)` for that time.
     pub(super) fn stalled_ns(&self) -> u64 {
         self.stalled_ns
     }
@@ -88,13 +92,26 @@ mod tests {
 
     #[test]
     fn lateness_is_recorded() {
-        let mut lateness = Lateness::new();
+        let mut lateness = Lateness::new(0);
         assert_eq!(lateness.figures(), None, "no packet was sent");
         (1..=100).for_each(|late_ns| lateness.record(late_ns, 0));
         lateness.record(0, 0);
         assert_eq!(lateness.figures(), Some(LatenessNs { p50: 50, p99: 99, max: 100 }));
         lateness.record(u64::MAX, 0);
         assert!(lateness.figures().unwrap().max >= MAX_LATENCY_NS);
+    }
+
+    #[test]
+    fn a_stall_takes_less_from_a_rate_over_a_longer_round_trip() {
+        let stalled_ns = |round_trip_ns: u64| {
+            let mut lateness = Lateness::new(round_trip_ns);
+            lateness.record(90_000, 1_000_000);
+            // One stall of 600 us delays two packets.
+            lateness.record(600_000, 2_000_000);
+            lateness.record(500_000, 2_000_000);
+            lateness.stalled_ns()
+        };
+        assert_eq!([0, 600_000, 5_400_000].map(stalled_ns), [600_000, 300_000, 60_000]);
     }
 
     #[test]
