@@ -57,6 +57,7 @@ pub(super) fn ranked(
 ) -> String {
     match verdict {
         Some(Verdict::Faster) => format!("{winner}: {}.", names[0]),
+        Some(_) if names.len() == 1 => format!("{untold}: {}, not separated from others in this run.", names[0]),
         Some(_) => format!("{alike}, not separated in this run: {}.", shortened(names, most)),
         None => format!("{untold}: {}. {NO_WINNER}", names[0]),
     }

@@ -59,7 +59,7 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::Chosen => choice::chosen(run),
         Said::ChosenOptions => choice::options(run),
         Said::ChangesChoice => choice::changes(run),
-        Said::BestBlocking { cases, verdict } => fastest(run, &rows(cases), *verdict, " for programs that block"),
+        Said::BestBlocking { cases, verdict } => fastest(run, &rows(cases), *verdict, " if programs block"),
         Said::NotSeparated { cases } => not_separated(&rows(cases)),
         Said::BestOverPaths { paths } => over_paths(run, &paths.iter().map(rows).collect::<Vec<_>>()),
         Said::Reference { case, ratio, same_conditions } => Some(reference(row(case)?, *ratio, *same_conditions)),
@@ -178,7 +178,8 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>, who: &str
     let first = *rows.first()?;
     let of_processes = first.case.ends.kind == EndKind::Processes && first.server().is_some();
     // A server on another host is always another process.
-    let between = if of_processes && first.case.host().is_none() { " between two processes" } else { "" };
+    let says_between = of_processes && first.case.host().is_none() && who.is_empty();
+    let between = if says_between { " between two processes" } else { "" };
     let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
     let placed = |row: &&CaseSummary| format!("{} at p50 {}", name(row), latency(row.primary().latency_ns.p50));
     let names: Vec<String> = rows.iter().map(placed).collect();
