@@ -180,11 +180,12 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>, who: &str
     // A server on another host is always another process.
     let says_between = of_processes && first.case.host().is_none() && who.is_empty();
     let between = if says_between { " between two processes" } else { "" };
-    let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
+    let path = path::over_in_short(&first.case, &run.cases).map(|over| format!(" {over}"));
+    let path = path.unwrap_or_else(|| if who.is_empty() { " here".to_owned() } else { String::new() });
     let placed = |row: &&CaseSummary| format!("{} at p50 {}", name(row), latency(row.primary().latency_ns.p50));
     let names: Vec<String> = rows.iter().map(placed).collect();
     let words = ["Fastest round trip", "Fastest round trips", "Lowest p50"];
-    Some(ranked(verdict, &words.map(|what| format!("{what}{between} {path}{who}")), &names, 2))
+    Some(ranked(verdict, &words.map(|what| format!("{what}{between}{path}{who}")), &names, 2))
 }
 
 /// Names the fastest case over each path, with all cases that do not differ from it.
