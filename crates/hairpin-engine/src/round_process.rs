@@ -38,6 +38,8 @@ use hairpin_loops::clock::RealClock;
 
 /// The hidden command that runs a round.
 pub const COMMAND: &str = "__round";
+/// Maximum flows of a case.
+const MAX_FLOWS: usize = 64;
 /// The name of the process in error messages.
 const NAME: &str = "the round's process";
 
@@ -313,6 +315,9 @@ pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Re
 
 fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     let (record, flows, trace): (_, Vec<FlowNumbers>, Option<_>) = serde_json::from_slice(&read_part(from)?)?;
+    if flows.len() > MAX_FLOWS {
+        return Err(invalid("it has more flows than a case"));
+    }
     let samples = flows.into_iter().map(|numbers| read_samples(from, numbers)).collect::<io::Result<_>>()?;
     let capture = Some(read_part(from)?).filter(|capture| !capture.is_empty());
     Ok(Finished { record, samples, trace: trace.map(|trace| (trace, capture)) })
@@ -446,5 +451,10 @@ mod tests {
         let mut large = Vec::new();
         large.extend(u64::MAX.to_le_bytes());
         assert_eq!(read_finished(&mut large.as_slice()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let few = finished(2, false);
+        let one = few.samples.values().next().unwrap();
+        let samples = (0..=MAX_FLOWS).map(|flow| (flow.to_string().as_str().into(), one.clone())).collect();
+        let error = read_finished(&mut sent(&Finished { samples, ..few.clone() }).as_slice()).unwrap_err();
+        assert_eq!(error.to_string(), "it has more flows than a case");
     }
 }

@@ -70,7 +70,7 @@ pub const MAX_WRITES: usize = 10_000;
 pub const MAX_REQUEST_BYTES: u64 = 64 << 20;
 
 impl Writes {
-    /// Two writes of the same total, the first the smaller one; `None` for a single byte.
+    /// Two writes with the same total, the smaller write first; `None` if the total is one byte.
     pub fn halves(&self) -> Option<Self> {
         let first = self.total_bytes() / 2;
         (first > 0).then(|| Self(vec![first, self.total_bytes() - first]))

@@ -224,6 +224,8 @@ impl Load {
     /// Bytes of each answer; 0 without answers.
     pub fn reply_size_bytes(&self) -> u64 {
         match self {
+            // An order from another host may have two sizes that differ.
+            Self::Exchange { exchange: Exchange { reply_writes: Some(writes), .. }, .. } => writes.total_bytes(),
             Self::PingPong { reply_size_bytes, .. }
             | Self::Paced { reply_size_bytes, .. }
             | Self::Exchange { reply_size_bytes, .. } => *reply_size_bytes,

@@ -74,7 +74,7 @@ fn no_difference_is_found_between_alike_runs() {
     copy_as_another_run(&place.path("run"), &place.path("again"));
     for budget in ["", "--budget p50=+50%,mean=+50%"] {
         let shown = compare(&place, ("run again", budget));
-        // On a busy machine intervals exceed +-10 %, or there is none.
+        // On a busy machine the intervals exceed +-10 %, or no interval is given.
         let found = ["no difference found", "too noisy to tell", "cannot tell without an interval"]
             .map(|words| shown.stdout.contains(&format!(" compared: {words}")));
         assert!(found.contains(&true), "{shown:#?}");

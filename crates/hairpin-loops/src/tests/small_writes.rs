@@ -304,6 +304,14 @@ fn the_server_writes_an_answer_in_several_writes_as_the_remedy_prescribes() {
 }
 
 #[test]
+fn an_order_with_two_sizes_of_an_answer_does_not_panic() {
+    let reply_writes = Some("40,60".parse().unwrap());
+    let made = answered(Exchange { reply_writes, ..exchange("4x2", Remedy::Default) }, 7);
+    let sent: Vec<_> = made.iter().filter(|made| matches!(made, ScriptedCall::Send(_))).collect();
+    assert_eq!(sent, [40, 60, 40, 60].map(ScriptedCall::Send).iter().collect::<Vec<_>>());
+}
+
+#[test]
 fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_each() {
     use ScriptedCall::{Receive, Send, Set};
     let made = |remedy| answered(exchange("4x2", remedy), 4);
