@@ -104,9 +104,15 @@ fn lost_output_never_has_exit_code_0() {
     let place = Place::new();
     finished(&place, "--quiet");
     copy_as_another_run(&place.path("run"), &place.path("again"));
+    // No transport sends at this rate, so no figure can be used.
+    let unusable =
+        "round-trip --transport pipe --placement same-cpu --rate 5000000 --duration 20ms --rounds 1 --out late";
+    place.hairpin((unusable, "--quiet")).with_code(5);
+    copy_as_another_run(&place.path("late"), &place.path("later"));
+    place.hairpin("compare late later").with_code(5);
     let commands = "--help; --version; round-trip --help; list; list --json; link list; link show lte; \
         link show lte --json; completions bash; man; claims; claims --json; report run; report run --json; \
-        report run --csv; report run --csv=samples; analyse run; compare run again; compare run again --json";
+        report run --csv; report run --csv=samples; analyse run; compare run again; compare run again --json; compare late later";
     for words in commands.split("; ") {
         let mut full = place.command("sh");
         full.args(["-c", "exec \"$0\" \"$@\" > /dev/full", PROGRAM]).args(words.split(' '));
