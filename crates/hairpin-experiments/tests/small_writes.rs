@@ -429,7 +429,7 @@ fn bad_values_are_refused_with_a_hint_before_anything_runs() {
         ),
         (
             &[("writes", "10001x1")],
-            "--writes: `10001x1` is not a valid request (hint: 1 to 10000 writes, at most 64 MiB in total)",
+            "--writes: `10001x1` is not a valid list of writes (hint: 1 to 10000 writes, at most 64 MiB in total)",
         ),
         (&[("remedy", "nodleay")], "--remedy: unknown remedy `nodleay` (hint: did you mean `nodelay`?)"),
         (

@@ -96,7 +96,7 @@ impl FromStr for Writes {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         let too_much = || {
-            let what = format!("`{text}` is not a valid request");
+            let what = format!("`{text}` is not a valid list of writes");
             Refused::new(what, "1 to 10000 writes, at most 64 MiB in total")
         };
         let mut sizes: Vec<u64> = Vec::new();
@@ -292,7 +292,7 @@ mod tests {
         assert!(refused("foo").to_string().starts_with("`foo` is not a valid write size"));
         assert!(refused("2x100, foo").to_string().starts_with("`foo` of `2x100, foo` is not a valid"));
         for text in ["0x2", "10001x1", "65MiB", "9000x1,9000x1", "10000x8GiB"] {
-            assert_eq!(refused(text).what, format!("`{text}` is not a valid request"));
+            assert_eq!(refused(text).what, format!("`{text}` is not a valid list of writes"));
         }
     }
 
