@@ -127,17 +127,14 @@ impl Budget {
         let over_ns = self.until.map_or(self.over_ns, |(_, at_most_ns)| Some(at_most_ns));
         let count = u64::from(self.spread(Blocks::default(), over_ns, block_ns).count);
         let lasts_ns = count.saturating_mul(block_ns).max(over_ns.unwrap_or(0));
+        let lasts_ns = self.max_ns.map_or(lasts_ns, |max_ns| lasts_ns.min(max_ns.max(block_ns)));
         let has_time_limit = self.blocks.is_none();
         Forecast { rounds: count.saturating_mul(cases as u64), lasts_ns, has_time_limit, ..Forecast::default() }
     }
 
     fn spread(&self, from: Blocks, over_ns: Option<u64>, block_ns: u64) -> Blocks {
         let block_ns = block_ns.max(1);
-        let min = match self.max_ns {
-            _ if from.first > 0 => 1,
-            Some(max_ns) => (max_ns / block_ns).clamp(1, self.min_blocks),
-            None => self.min_blocks,
-        };
+        let min = if from.first > 0 { 1 } else { self.min_blocks };
         let fitting = over_ns.map_or(0, |over_ns| over_ns / block_ns);
         // A longer budget gets proportionally more blocks.
         let max = MAX_BLOCKS.max(over_ns.unwrap_or(0) / (ORDINARY_NS / MAX_BLOCKS));
@@ -215,12 +212,16 @@ impl Experiment {
         if quick {
             let max_ns = MAX_QUICK_NS - evidence_ns.min(QUICK_EVIDENCE_NS);
             budget.max_ns = Some(max_ns);
+            // On a busy machine estimates are uncertain by a factor of ten, so the time limit reduces the blocks there.
+            let idle = capabilities.as_if_idle();
             if !LENGTHS.iter().any(|name| knobs.is_given(name)) {
-                shorten(&mut planned, max_ns, capabilities);
+                shorten(&mut planned, max_ns, &idle);
             }
             if !knobs.is_given("placement") {
-                skipped.extend(keep_one_placement(&mut planned, max_ns, capabilities));
+                skipped.extend(keep_one_placement(&mut planned, max_ns, &idle));
             }
+            let block_ns = estimate::orders_ns(&planned, &idle).max(1);
+            budget.min_blocks = (max_ns / block_ns).clamp(1, INTERVAL_BLOCKS);
         }
         let block_ns = estimate::orders_ns(&planned, capabilities);
         let all_ns = budget.min_blocks.saturating_mul(block_ns);

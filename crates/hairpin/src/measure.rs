@@ -143,6 +143,12 @@ impl Limits {
 /// Number of first rounds that end the run if all of them were disturbed.
 const MAX_DISTURBED: usize = 3;
 
+/// Median duration of a round so far, with its start, in ns.
+fn median_round_ns(rounds: &[RoundRecord]) -> u64 {
+    let starts: Vec<f64> = rounds.windows(2).map(|pair| pair[1].started_ns.saturating_sub(pair[0].started_ns) as f64).collect();
+    hairpin_analysis::statistics::location::median(&starts).map_or(0, |median| median as u64)
+}
+
 impl Measurement<'_> {
     /// Measures until the experiment is done or the user interrupts. The run must contain only the header.
     pub(crate) fn complete(&mut self, observe: &mut Observe<'_>) -> Result<(), Refused> {
@@ -233,7 +239,8 @@ impl Measurement<'_> {
         let first_block = rounds.first().map(|order| order.block);
         for (index, order) in rounds.iter().enumerate() {
             let is_first = order.purpose == Purpose::Timed && Some(order.block) == first_block;
-            let is_over = self.limits.is_over(order.purpose, self.engine.elapsed_ns()) && !is_first;
+            let ends_ns = self.engine.elapsed_ns().saturating_add(median_round_ns(&self.run.rounds));
+            let is_over = self.limits.is_over(order.purpose, ends_ns) && !is_first;
             let so_far = &self.run.rounds;
             let is_too_noisy = so_far.len() == MAX_DISTURBED && disturbed_rounds(so_far).len() == MAX_DISTURBED;
             if is_over || is_too_noisy {

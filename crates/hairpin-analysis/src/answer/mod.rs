@@ -17,6 +17,8 @@ mod streams;
 mod tests;
 mod under_load;
 
+use std::collections::BTreeMap;
+
 use hairpin_model::round::Purpose;
 use hairpin_model::{Answer, RoundLeftOut, Run, Statement};
 
@@ -38,15 +40,21 @@ pub fn answer(run: &Run) -> Answer {
     Answer { pairs, ..found.unwrap_or_else(|| vec![nothing(run)].into()) }
 }
 
+/// More than half of the rounds are disturbed, and so were their repetitions.
 fn too_noisy(run: &Run) -> Option<Statement> {
-    let timed = run.rounds.iter().filter(|round| round.measured().is_some()).count() as u64;
     let is_disturbed =
         |out: &&RoundLeftOut| out.why.is_disturbance() && !out.only_tail && out.purpose == Purpose::Timed;
-    let left_out = run.cases.iter().flat_map(|case| &case.omitted_rounds).filter(is_disturbed);
-    let first = left_out.clone().min_by_key(|out| out.round)?;
-    let disturbed = left_out.count() as u64;
-    let first = first.why.clone();
-    (2 * disturbed > timed).then_some(Statement::TooNoisy { disturbed, rounds: timed, first })
+    let left_out: Vec<&RoundLeftOut> =
+        run.cases.iter().flat_map(|case| &case.omitted_rounds).filter(is_disturbed).collect();
+    let first = left_out.iter().min_by_key(|out| out.round)?;
+    let mut is_undisturbed: BTreeMap<(&str, u32), bool> = BTreeMap::new();
+    for round in run.rounds.iter().filter(|round| round.measured().is_some()) {
+        let counts = left_out.iter().all(|out| out.round != round.number);
+        *is_undisturbed.entry((&round.case_id, round.order.block)).or_default() |= counts;
+    }
+    let disturbed = is_undisturbed.values().filter(|counts| !**counts).count() as u64;
+    let (rounds, first) = (is_undisturbed.len() as u64, first.why.clone());
+    (2 * disturbed > rounds).then_some(Statement::TooNoisy { disturbed, rounds, first })
 }
 
 fn nothing(run: &Run) -> Statement {
