@@ -21,7 +21,7 @@ fn test_method(row: &Row) -> TestMethod {
         (About::Path, None, TestMethod::Test(test)) => match test.rule.needs_one_host() {
             Some(what) => TestMethod::Skipped(format!("the rule is about {what}, which two hosts do not have")),
             None => {
-                TestMethod::Test(Box::new(Test { path_stand_in: None, path_undecided: None, ..(**test).clone() }))
+                TestMethod::Test(Box::new(Test { path_stand_in: None, path_given_back: None, ..(**test).clone() }))
             }
         },
         (About::Path, None, other) => other.clone(),
@@ -31,23 +31,7 @@ fn test_method(row: &Row) -> TestMethod {
 impl Rule {
     /// Returns the first setting that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
-        self.selectors().into_iter().find_map(Selector::needs_one_host)
-    }
-
-    /// Selectors of the cases that the rule refers to.
-    fn selectors(&self) -> Vec<&Selector> {
-        match self {
-            Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
-                std::iter::once(&of.case).chain(&of.against).collect()
-            }
-            Self::Share { whole, rest, .. } => vec![whole, rest],
-            Self::Order { cases, .. } => cases.iter().collect(),
-            Self::Kept { case, .. }
-            | Self::Packets { case, .. }
-            | Self::Pattern { case, .. }
-            | Self::Fallback { case, .. } => vec![case],
-            Self::Widens { low, full, .. } => low.iter().chain(full.iter()).collect(),
-        }
+        self.selectors().into_iter().find_map(|(_, selector)| selector.needs_one_host())
     }
 }
 

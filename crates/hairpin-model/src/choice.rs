@@ -107,6 +107,10 @@ pub struct Choice {
     /// The identities of other cases that meet all needs and whose latency is within 5 % of the lowest, or not
     /// separated from it. Among these and the chosen case, the chosen case takes the least CPU time.
     pub alike: Vec<String>,
+    /// The identities of other cases that meet all needs and are not separated from the lowest latency in this run. Of
+    /// these, the lowest p50 is chosen.
+    #[serde(default)]
+    pub not_separated: Vec<String>,
     pub would_change: Vec<WouldChange>,
     /// The chosen case, the cases like it, other cases that meet all needs, and the rest.
     pub cases: Vec<JudgedCase>,

@@ -19,12 +19,15 @@ use crate::words;
 pub struct Text {
     /// First letter of the claims' ids.
     pub letter: String,
-    /// Title of the text, in our words.
     pub title: String,
+    /// As printed in the text, or `unknown`; so are `publisher`, `url` and `retrieved`.
+    pub author: String,
+    pub publisher: String,
+    pub url: String,
+    /// Date of retrieval.
+    pub retrieved: String,
     /// Kind of text.
     pub what: String,
-    /// Name of the file with the text.
-    pub file: String,
     /// Machine or setting of the published figures.
     pub setting: String,
     /// Runs by name.
@@ -77,14 +80,47 @@ words! {
     }
 }
 
+words! {
+    /// What kind of claim.
+    #[derive(Default)]
+    pub enum ClaimKind: "kind" {
+        #[default]
+        Statement = "statement",
+        /// Something to carry out, or an output to give.
+        Procedure = "procedure",
+        Question = "question",
+    }
+}
+
+words! {
+    /// What a row claims.
+    pub enum Axis: "axis" {
+        /// Which of several figures is larger.
+        Direction = "direction",
+        /// A figure or a ratio.
+        Size = "size",
+        /// The mechanism.
+        Cause = "cause",
+    }
+}
+
 /// A published statement: one unnamed row, or a table of several.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "WrittenClaim")]
 pub struct Claim {
     /// For instance `B1`.
     pub id: String,
+    pub kind: ClaimKind,
     /// What the text says, in our words.
     pub text: String,
+    /// Words of the text by which the claim is found there.
+    pub quote: String,
+    /// The mechanism, whatever the verdict.
+    pub why: String,
+    /// What follows for an engineer, whatever the verdict.
+    pub so_what: String,
+    /// Where the text contradicts itself.
+    pub text_errors: Vec<String>,
     pub published: Published,
     pub about: About,
     pub rows: Vec<Row>,
@@ -97,12 +133,37 @@ pub struct Row {
     pub name: String,
     pub published: Published,
     pub about: About,
+    pub axis: Axis,
     /// How the row is tested, or why it is not tested.
     pub means: TestMethod,
     /// The test between two hosts, if it differs from the test on one host.
     pub between_hosts: Option<Box<Test>>,
-    /// The row's setting, if it differs from the claim's. The verdict is then shown but does not count for the claim.
-    pub beside: Option<String>,
+    /// The side of a knob that the row is about.
+    pub knob: Option<Knob>,
+    /// Whether the figure is one of the text's hardware, which decides nothing here.
+    pub other_hardware: bool,
+    /// The row's setting, if it differs from the text's. The row is then shown and decides nothing.
+    pub other_setting: Option<String>,
+}
+
+/// A setting with a value. Rows with other values of the same knob can give opposite verdicts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Knob {
+    pub name: String,
+    pub value: String,
+}
+
+impl Row {
+    /// Why the row only shows figures and decides nothing, if so.
+    pub fn shown(&self) -> Option<&str> {
+        let given_back = match &self.means {
+            TestMethod::Test(test) => test.given_back(),
+            TestMethod::Missing(_) | TestMethod::Skipped(_) => None,
+        };
+        let hardware = self.other_hardware.then_some("a figure of the text's own hardware");
+        self.other_setting.as_deref().or(given_back).or(hardware)
+    }
 }
 
 /// How a row is tested.
@@ -124,18 +185,29 @@ pub struct Test {
     pub rule: Rule,
     /// Why this rule was chosen, before the run.
     pub rule_because: String,
+    /// The last change of the rule.
+    pub changed: RuleChange,
     /// What replaces a missing part of the text's setting, if anything.
     #[serde(default)]
     pub stand_in: Option<String>,
     /// What replaces the path; unused between two hosts.
     #[serde(default)]
     pub path_stand_in: Option<String>,
-    /// Why the verdict is always `cannot-tell`: the replacement lacks what the claim is about.
+    /// Why the figure is only what the set-up returns; it is shown and decides nothing.
     #[serde(default)]
-    pub undecided: Option<String>,
-    /// Why the verdict is always `cannot-tell`, if the replacement of the path is the reason; unused between two hosts.
+    pub given_back: Option<String>,
+    /// The same, if the replacement of the path is the reason; unused between two hosts.
     #[serde(default)]
-    pub path_undecided: Option<String>,
+    pub path_given_back: Option<String>,
+}
+
+/// Date and reason of the last change of a rule. `cargo xtask tidy` refuses a later change without a new record.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleChange {
+    /// For instance `2026-11-26`.
+    pub on: String,
+    pub because: String,
 }
 
 impl Test {
@@ -146,9 +218,9 @@ impl Test {
         (!both.is_empty()).then(|| both.join("; "))
     }
 
-    /// Why the test cannot decide, if it cannot.
-    pub fn undecided(&self) -> Option<&str> {
-        self.path_undecided.as_deref().or(self.undecided.as_deref())
+    /// Why the figure is only what the set-up returns, if it is.
+    pub fn given_back(&self) -> Option<&str> {
+        self.path_given_back.as_deref().or(self.given_back.as_deref())
     }
 }
 
@@ -173,14 +245,14 @@ pub enum Rule {
     /// The figure is at least the bound.
     AtLeast {
         of: Measure,
-        /// In the published unit; default: the published number.
+        /// In the published unit; default: the published number, or the lower end of the published range.
         #[serde(default)]
         bound: Option<f64>,
     },
     /// The figure is at most the bound.
     AtMost {
         of: Measure,
-        /// In the published unit; default: the published number.
+        /// In the published unit; default: the published number, or the upper end of the published range.
         #[serde(default)]
         bound: Option<f64>,
     },
@@ -198,7 +270,19 @@ pub enum Rule {
     Order {
         figure: FigureName,
         /// One for each published name.
-        cases: Vec<Selector>,
+        cases: Vec<Pool>,
+        /// Figures are equal if the interval of their ratio is within 1 / (1 + margin) and 1 + margin.
+        #[serde(default = "default_margin")]
+        margin: f64,
+    },
+    /// In at least this share of the case's rounds, the figure reaches a bound.
+    Often {
+        figure: FigureName,
+        case: Selector,
+        /// In the published unit.
+        reaches: f64,
+        /// From 0 to 1.
+        share: f64,
     },
     /// The run holds these outputs of the case.
     Kept { case: Selector, kept: Vec<Kept> },
@@ -224,23 +308,69 @@ pub enum Rule {
         low_run: Option<String>,
         /// Both cases at full load, in the same order.
         full: Box<[Selector; 2]>,
+        #[serde(default = "default_margin")]
+        margin: f64,
     },
 }
 
 impl Rule {
+    /// The figure that a bound limits; `None` for rules of other kinds.
+    pub fn measure(&self) -> Option<&Measure> {
+        match self {
+            Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
+                Some(of)
+            }
+            _ => None,
+        }
+    }
+
     /// The run that the rule needs in addition to the test's own.
     pub fn other_run(&self) -> Option<&str> {
         match self {
-            Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
-                of.against_run.as_deref()
-            }
             Self::Widens { low_run, .. } => low_run.as_deref(),
-            Self::Share { .. }
-            | Self::Order { .. }
-            | Self::Kept { .. }
-            | Self::Packets { .. }
-            | Self::Pattern { .. }
-            | Self::Fallback { .. } => None,
+            other => other.measure()?.against_run.as_deref(),
+        }
+    }
+
+    /// What a rule of this kind usually tests.
+    pub fn usual_axis(&self) -> Axis {
+        match self {
+            Self::Order { .. } | Self::Widens { .. } => Axis::Direction,
+            Self::Share { .. } | Self::Packets { .. } => Axis::Cause,
+            _ => Axis::Size,
+        }
+    }
+
+    /// Whether the pools have one length, and several cases have others to divide by.
+    fn has_equal_pools(&self) -> bool {
+        match self {
+            Self::Order { cases, .. } => {
+                cases.iter().all(|pool| !pool.0.is_empty() && pool.0.len() == cases[0].0.len())
+            }
+            other => other.measure().is_none_or(|of| {
+                !of.case.0.is_empty() && of.case.0.len() == of.against.as_ref().map_or(1, |against| against.0.len())
+            }),
+        }
+    }
+
+    /// The cases that the rule refers to, each with the name of its run if that is not the test's own.
+    pub fn selectors(&self) -> Vec<(Option<&str>, &Selector)> {
+        let own = |selector| (None, selector);
+        match self {
+            Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
+                let against = of.against.iter().flat_map(|pool| &pool.0).map(|case| (of.against_run.as_deref(), case));
+                of.case.0.iter().map(own).chain(against).collect()
+            }
+            Self::Share { whole, rest, .. } => vec![own(whole), own(rest)],
+            Self::Order { cases, .. } => cases.iter().flat_map(|pool| &pool.0).map(own).collect(),
+            Self::Often { case, .. }
+            | Self::Kept { case, .. }
+            | Self::Packets { case, .. }
+            | Self::Pattern { case, .. }
+            | Self::Fallback { case, .. } => vec![own(case)],
+            Self::Widens { low, low_run, full, .. } => {
+                low.iter().map(|case| (low_run.as_deref(), case)).chain(full.iter().map(own)).collect()
+            }
         }
     }
 }
@@ -249,15 +379,42 @@ fn one() -> f64 {
     1.0
 }
 
+fn default_margin() -> f64 {
+    0.05
+}
+
+/// One case, or several cases that ask the same. Pools of one rule have the same length; the ratio of two pools is the
+/// geometric mean of the ratios of their pairs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "OneOrMore")]
+pub struct Pool(pub Vec<Selector>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(Selector),
+    More(Vec<Selector>),
+}
+
+impl From<OneOrMore> for Pool {
+    fn from(written: OneOrMore) -> Self {
+        match written {
+            OneOrMore::One(selector) => Self(vec![selector]),
+            OneOrMore::More(selectors) => Self(selectors),
+        }
+    }
+}
+
 /// A figure of a case, or its ratio to the same figure of another case.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
     pub figure: FigureName,
-    pub case: Selector,
+    /// Several cases only with `against`.
+    pub case: Pool,
     /// The case to divide by.
     #[serde(default)]
-    pub against: Option<Selector>,
+    pub against: Option<Pool>,
     /// The run with the case `against`; default: the test's own run.
     #[serde(default)]
     pub against_run: Option<String>,
@@ -292,12 +449,12 @@ pub enum BadClaim {
     /// A row without a published value.
     #[error("{0} has no published value (hint: add `published`, or a row of the claim's table)")]
     Unpublished(String),
-    /// No row that counts is about the published number or range.
-    #[error("no row of {0} is about the claim's published value (hint: omit `published` in one row)")]
-    Uncarried(String),
-    /// All rows have `beside`.
-    #[error("no row of {0} counts for the claim's verdict (hint: omit `beside` in the row that tests the text)")]
-    AllBeside(String),
+    /// All rows only show figures of other settings.
+    #[error("no row of {0} is about the text's own setting (hint: omit `other_setting` in the row that tests the text)")]
+    OtherSettings(String),
+    /// Pools of different lengths, or several cases without others to divide by.
+    #[error("the pools of {0} differ in length, or several cases have none to divide by (hint: give lists of one length)")]
+    Pools(String),
 }
 
 /// A claim as written in its file.
@@ -305,9 +462,20 @@ pub enum BadClaim {
 #[serde(deny_unknown_fields)]
 struct WrittenClaim {
     id: String,
+    #[serde(default)]
+    kind: ClaimKind,
     text: String,
+    quote: String,
+    why: String,
+    so_what: String,
+    #[serde(default)]
+    text_errors: Vec<String>,
     published: Published,
     about: About,
+    axis: Option<Axis>,
+    #[serde(default)]
+    other_hardware: bool,
+    other_setting: Option<String>,
     test: Option<Test>,
     between_hosts: Option<Box<Test>>,
     missing: Option<String>,
@@ -319,102 +487,79 @@ struct WrittenClaim {
 #[serde(deny_unknown_fields)]
 struct WrittenRow {
     name: String,
+    axis: Option<Axis>,
+    knob: Option<Knob>,
+    #[serde(default)]
+    other_hardware: bool,
     published: Option<Published>,
     about: Option<About>,
     test: Option<Test>,
     between_hosts: Option<Box<Test>>,
     missing: Option<String>,
-    beside: Option<String>,
+    other_setting: Option<String>,
 }
 
 impl TryFrom<WrittenClaim> for Claim {
     type Error = BadClaim;
 
-    fn try_from(written: WrittenClaim) -> Result<Self, BadClaim> {
-        let WrittenClaim { id, text, published, about, test, between_hosts, missing, rows } = written;
-        let rows = if rows.is_empty() {
-            let means = test_method(&id, test, missing)?;
-            let (name, published) = (String::new(), published.clone());
-            vec![Row { name, published, about, means, between_hosts, beside: None }]
-        } else if test.is_some() || missing.is_some() || between_hosts.is_some() {
-            return Err(BadClaim::Means(id));
-        } else {
-            rows.into_iter().map(|row| named_row(&id, &published, about, row)).collect::<Result<_, _>>()?
+    fn try_from(mut written: WrittenClaim) -> Result<Self, BadClaim> {
+        let of_claim = WrittenRow {
+            name: String::new(),
+            axis: written.axis,
+            knob: None,
+            other_hardware: written.other_hardware,
+            published: Some(written.published.clone()),
+            about: None,
+            test: written.test.take(),
+            between_hosts: written.between_hosts.take(),
+            missing: written.missing.take(),
+            other_setting: written.other_setting.take(),
         };
-        let claim = Self { id, text, published, about, rows };
-        let needs_a_row = matches!(claim.published.value, Value::Number(_) | Value::Range(_));
-        if claim.counting().next().is_none() {
-            Err(BadClaim::AllBeside(claim.id))
-        } else if needs_a_row && claim.headline().is_none() {
-            Err(BadClaim::Uncarried(claim.id))
+        let rows = if written.rows.is_empty() {
+            vec![of_claim]
+        } else if of_claim.test.is_some() || of_claim.missing.is_some() || of_claim.between_hosts.is_some() {
+            return Err(BadClaim::Means(written.id));
         } else {
-            Ok(claim)
+            std::mem::take(&mut written.rows)
+        };
+        let rows = rows.into_iter().map(|row| checked_row(&written, row)).collect::<Result<Vec<Row>, _>>()?;
+        let WrittenClaim { id, kind, text, quote, why, so_what, text_errors, published, about, .. } = written;
+        if rows.iter().all(|row| row.other_setting.is_some()) {
+            return Err(BadClaim::OtherSettings(id));
         }
+        Ok(Self { id, kind, text, quote, why, so_what, text_errors, published, about, rows })
     }
 }
 
-fn named_row(id: &str, of_claim: &Published, about: About, row: WrittenRow) -> Result<Row, BadClaim> {
-    let place = format!("row `{}` of {id}", row.name);
-    let published = match (row.published, &of_claim.value) {
+fn checked_row(claim: &WrittenClaim, row: WrittenRow) -> Result<Row, BadClaim> {
+    let place = if row.name.is_empty() { claim.id.clone() } else { format!("row `{}` of {}", row.name, claim.id) };
+    let published = match (row.published, &claim.published.value) {
         (Some(published), _) => published,
         (None, Value::Table(table)) => {
             let value = table.get(&row.name).cloned().ok_or_else(|| BadClaim::Unpublished(place.clone()))?;
-            Published { value, unit: of_claim.unit.clone() }
+            Published { value, unit: claim.published.unit.clone() }
         }
-        (None, _) => of_claim.clone(),
+        (None, _) => claim.published.clone(),
     };
-    let means = test_method(&place, row.test, row.missing)?;
-    let WrittenRow { name, between_hosts, beside, .. } = row;
-    Ok(Row { name, published, about: row.about.unwrap_or(about), means, between_hosts, beside })
-}
-
-fn test_method(place: &str, test: Option<Test>, missing: Option<String>) -> Result<TestMethod, BadClaim> {
-    match (test, missing) {
-        (Some(test), None) => Ok(TestMethod::Test(Box::new(test))),
-        (None, Some(missing)) => Ok(TestMethod::Missing(missing)),
-        _ => Err(BadClaim::Means(place.to_owned())),
+    let means = match (row.test, row.missing) {
+        (Some(test), None) => TestMethod::Test(Box::new(test)),
+        (None, Some(missing)) => TestMethod::Missing(missing),
+        _ => return Err(BadClaim::Means(place)),
+    };
+    let rule = match &means {
+        TestMethod::Test(test) => Some(&test.rule),
+        _ => row.between_hosts.as_ref().map(|test| &test.rule),
+    };
+    if rule.is_some_and(|rule| !rule.has_equal_pools()) {
+        return Err(BadClaim::Pools(place));
     }
-}
-
-words! {
-    /// How much of a claim can be tested.
-    pub enum Coverage: "coverage" {
-        /// All rows of the claim.
-        Covered = "covered",
-        /// Only some rows, or a row has a stand-in that leaves it undecided.
-        Partly = "partly",
-        /// No row of the claim.
-        NotCovered = "not-covered",
-    }
+    let usual = rule.map_or(Axis::Size, Rule::usual_axis);
+    let WrittenRow { name, axis, knob, other_hardware, between_hosts, about, other_setting, .. } = row;
+    let (axis, about) = (axis.unwrap_or(usual), about.unwrap_or(claim.about));
+    Ok(Row { name, published, about, axis, means, between_hosts, knob, other_hardware, other_setting })
 }
 
 impl Claim {
-    pub fn coverage(&self) -> Coverage {
-        let decides = |row: &Row| match &row.means {
-            TestMethod::Test(test) => test.undecided().is_none(),
-            TestMethod::Missing(_) => false,
-            TestMethod::Skipped(_) => true,
-        };
-        if self.tests().next().is_none() {
-            Coverage::NotCovered
-        } else if self.counting().all(decides) {
-            Coverage::Covered
-        } else {
-            Coverage::Partly
-        }
-    }
-
-    /// The rows that count for the claim's verdict.
-    pub fn counting(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| row.beside.is_none())
-    }
-
-    /// Index of the row with the claim's figure: the first row that counts and has the claim's own published value.
-    /// `None` for tables, and for orders whose rows each have their own value.
-    pub fn headline(&self) -> Option<usize> {
-        self.rows.iter().position(|row| row.beside.is_none() && row.published == self.published)
-    }
-
     pub fn tests(&self) -> impl Iterator<Item = &Test> {
         self.rows.iter().filter_map(|row| match &row.means {
             TestMethod::Test(test) => Some(&**test),

@@ -86,7 +86,7 @@ pub use case::{
 };
 pub use choice::{Choice, ChosenOptions, JudgedCase, MessageCost, Needs, UnmetNeed, WouldChange};
 pub use claim::{
-    Claim, FigureName, Measure, PlannedRun, Published, Row, Rule, Selector, Test, TestMethod, Text, Value,
+    Claim, FigureName, Measure, PlannedRun, Pool, Published, Row, Rule, Selector, Test, TestMethod, Text, Value,
 };
 pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Decision, InvalidCase, Look, Unlike};
 pub use document::Document;

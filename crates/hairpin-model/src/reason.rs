@@ -17,7 +17,7 @@ pub enum Reason {
     /// The measured figure of a case, or its ratio to another case's figure, compared with the bound.
     Compared { figure: FigureName, case: String, against: Option<String>, place: Place, bound: Bound },
     /// The pairs of adjacent names in the published order.
-    Order { figure: FigureName, steps: Vec<OrderStep> },
+    Order { figure: FigureName, steps: Vec<OrderStep>, margin: f64 },
     /// Ratios at full and at low load; the measured figure is the ratio at full load / the ratio at low load.
     Widens { figure: FigureName, full: CaseRatio, low: CaseRatio },
     /// Outputs of the run. `options`: the options requested at the client, if options are among the outputs.
@@ -30,10 +30,10 @@ pub enum Reason {
     FellBack { case: String, fallback: Fallback },
     /// Datagrams got through.
     NoFallback { case: String, from: String, to: String },
-    /// The verdicts of the claim's rows.
-    Rows,
-    /// The test cannot decide, independent of what it measured.
-    Undecided { because: String, measured: Box<Reason> },
+    /// The share of rounds in which the figure reaches the bound.
+    Often { figure: FigureName, case: String, place: Place, rounds: u64, reached: u64, bound: f64, share: f64 },
+    /// Refuted alone, but not with the correction for several rows.
+    OneOfSeveral { measured: Box<Reason>, rows: u64 },
     /// A part that the test needs is missing.
     Missing { part: String },
     /// Not tested between two hosts.
@@ -68,17 +68,41 @@ pub enum Reason {
     NoExchange { case: String, captured: bool },
 }
 
+impl Reason {
+    /// The cases whose figures were judged.
+    pub fn case(&self) -> Option<String> {
+        match self {
+            Self::Compared { case, against: Some(against), .. } => Some(format!("{case} against {against}")),
+            Self::Compared { case, .. }
+            | Self::Often { case, .. }
+            | Self::Kept { case, .. }
+            | Self::Packets { case, .. }
+            | Self::Pattern { case, .. }
+            | Self::FellBack { case, .. } => Some(case.clone()),
+            Self::Widens { full, .. } => Some(full.cases.join(" against ")),
+            Self::OneOfSeveral { measured, .. } => measured.case(),
+            _ => None,
+        }
+    }
+}
+
 words! {
-    /// Result of testing a claim.
+    /// Verdict on a row or an axis.
     pub enum Verdict: "verdict" {
         /// The whole interval satisfies the rule.
-        Holds = "holds",
-        /// The whole interval violates the rule.
-        DoesNotHold = "does-not-hold",
-        /// The interval is missing or on both sides of the bound, or the measurement cannot decide.
-        CannotTell = "cannot-tell",
+        Confirmed = "confirmed",
+        /// The whole interval violates the rule, also with the correction for several rows (Holm).
+        Refuted = "refuted",
+        /// The whole interval of the ratio is within the margin; only of a direction.
+        Equal = "equal",
+        /// The interval is missing or on both sides of the bound.
+        Undecided = "undecided",
         /// Not measured.
-        CannotRun = "cannot-run",
+        NotTested = "not-tested",
+        /// Shown; decides nothing.
+        Shown = "shown",
+        /// The claim says nothing on this axis.
+        NotClaimed = "not-claimed",
     }
 }
 
@@ -95,7 +119,7 @@ words! {
 }
 
 /// The bound of a rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Bound {
     Within {

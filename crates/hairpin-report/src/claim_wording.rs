@@ -1,11 +1,10 @@
 //! Texts about claims for the terminal and the page.
 
-use hairpin_model::claim::Coverage;
-use hairpin_model::judged_claim::Verdict;
-use hairpin_model::names::{distinct, joined};
+use hairpin_model::judged_claim::{Axes, Headline, Verdict};
+use hairpin_model::names::joined;
 use hairpin_model::quantities::{self, DASH, counted, thousandths, three_digits};
 use hairpin_model::run::State;
-use hairpin_model::{ClaimsReport, Figure, JudgedClaim, JudgedRow, Judgement, Published, Value};
+use hairpin_model::{ClaimsReport, Figure, JudgedRow, Judgement, Published, Source, Value};
 
 use crate::hosts;
 
@@ -43,80 +42,137 @@ fn in_unit(value: f64, unit: Option<&str>) -> String {
     if unit == Some("share") { thousandths(value) } else { three_digits(value) }
 }
 
-/// Returns measured / published.
-pub(crate) fn ratio(of: &Judgement) -> String {
-    of.ratio.map_or_else(|| DASH.to_owned(), |ratio| format!("{} x", three_digits(ratio)))
-}
-
 /// Returns the reason for a verdict as a sentence.
 pub(crate) fn why(of: &Judgement) -> String {
     let why = of.why.trim_end();
     if why.is_empty() || why.ends_with(['.', ')']) { why.to_owned() } else { format!("{why}.") }
 }
 
+pub(crate) fn headline(of: Headline) -> &'static str {
+    match of {
+        Headline::OtherHardware => "Figures of other hardware",
+        Headline::Answered => "Answered",
+        Headline::NotYet => "Not yet",
+        Headline::NotTestable => "Not testable here",
+        Headline::Contradicted => "Contradicted",
+        Headline::Undecided => "Undecided",
+        Headline::NoDifference => "No difference",
+        Headline::HoldsOnlyIf => "Holds only if",
+        Headline::HoldsOtherSize => "Holds, other size",
+        Headline::Holds => "Holds",
+    }
+}
+
 pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
     match of {
-        Some(Verdict::Holds) => "holds",
-        Some(Verdict::DoesNotHold) => "does not hold",
-        Some(Verdict::CannotTell) => "cannot tell",
-        Some(Verdict::CannotRun) => "cannot run",
+        Some(Verdict::NotTested) => "not tested",
+        Some(Verdict::NotClaimed) => "not claimed",
+        Some(other) => other.word(),
         None => DASH,
     }
 }
 
-/// Returns how a claim is tested and what is missing, as sentences. The last sentence has no full stop.
-pub(crate) fn how(claim: &JudgedClaim) -> String {
-    let runs = distinct(claim.rows.iter().filter_map(|row| row.run.as_deref())).join(", ");
-    let mut parts = Vec::new();
-    if !runs.is_empty() {
-        parts.push(format!("Tested by {runs}"));
-    }
-    parts.extend(claim.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}")));
-    let missing = missing(claim);
-    if !missing.is_empty() {
-        parts.push(format!("Missing: {missing}"));
-    }
-    parts.join(". ")
+/// Returns the verdict on each claimed axis.
+pub(crate) fn axes(of: &Axes) -> String {
+    let named = [("direction", of.direction), ("size", of.size), ("cause", of.cause)];
+    let claimed = named.into_iter().filter(|(_, verdict)| *verdict != Verdict::NotClaimed);
+    claimed.map(|(axis, of)| format!("{axis} {}", verdict(Some(of)))).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns notes on a row: its stand-in, and whether the row is not part of the verdict.
+/// Returns where the claim is found: author, title, publisher, address, date of retrieval and quotation.
+pub(crate) fn source(of: &Source) -> String {
+    let known = [&of.author, &of.title, &of.publisher, &of.url].into_iter().filter(|part| part.as_str() != "unknown");
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    let retrieved = if of.retrieved == "unknown" { String::new() } else { format!(", retrieved {}", of.retrieved) };
+    format!("{}{retrieved}: \u{201c}{}\u{201d}", known.join(", "), of.quote)
+}
+
+/// Returns notes on a row: its stand-in, why it only shows figures, and what is missing.
 pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
-    let beside = row.beside.as_ref().map(|setting| format!("Also measured, not part of the verdict: {setting}"));
-    stand_in.into_iter().chain(beside).collect()
+    let shown = row.shown.as_ref().map(|because| format!("Shown, decides nothing: {}", because.trim_end_matches('.')));
+    let missing = row.missing.as_ref().map(|part| format!("Missing: {part}"));
+    let skipped = row.skipped.as_ref().map(|why| format!("Skipped: {why}"));
+    [shown, stand_in, missing, skipped].into_iter().flatten().collect()
 }
 
-pub(crate) fn missing(claim: &JudgedClaim) -> String {
-    distinct(claim.rows.iter().filter_map(|row| row.missing.as_deref())).join(", ")
-}
-
-/// Returns the answer as a sentence: the number of claims per verdict, or, before a test, per coverage.
+/// Returns the answer as a sentence: the number of claims per headline, or, before a test, how many can be tested.
 pub(crate) fn answer(report: &ClaimsReport) -> String {
     let claims = counted(report.claims.len() as u64, "claim");
-    if report.seed.is_none() {
-        let [all, part, none] =
-            [Coverage::Covered, Coverage::Partly, Coverage::NotCovered].map(|coverage| report.covered(coverage));
-        return format!("{claims}: {all} can be tested in full, {part} in part, {none} not yet.");
+    let tested = report.claims.iter().any(|claim| claim.age_s.is_some());
+    let count = |headline: &Headline| (report.count(*headline), *headline);
+    let mut counts: Vec<(usize, Headline)> = Headline::ALL.iter().map(count).filter(|(count, _)| *count > 0).collect();
+    let untested = report.claims.iter().filter(|claim| claim.headline.is_none()).count();
+    if !tested {
+        return format!("{claims}: {untested} can be tested here, {} not yet.", report.claims.len() - untested);
     }
-    let [holds, not, untold, unrun] =
-        [Verdict::Holds, Verdict::DoesNotHold, Verdict::CannotTell, Verdict::CannotRun].map(|of| report.count(of));
-    let does = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
-    let (holds, not) = (does(holds, "holds", "hold"), does(not, "does", "do"));
-    let (place, skipped) = match &report.to {
-        Some(host) => (format!("on the path to {host}"), format!("; {} skipped", were(report.skipped()))),
-        None => ("here".to_owned(), String::new()),
-    };
-    format!("{claims}: {holds} {place}, {not} not, {untold} cannot be decided, {unrun} could not be run{skipped}.")
+    counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let parts = counts.into_iter().map(|(count, of)| format!("{count} {}", in_sentence(of)));
+    let parts: Vec<String> = parts.chain((untested > 0).then(|| format!("{untested} not tested"))).collect();
+    let place = report.to.as_ref().map_or_else(|| "here".to_owned(), |host| format!("on the path to {host}"));
+    format!("{claims} {place}: {}.", parts.join(", "))
 }
 
-fn were(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "was" } else { "were" })
+/// Returns the headline with a small initial.
+fn in_sentence(of: Headline) -> String {
+    let text = headline(of);
+    text[..1].to_lowercase() + &text[1..]
+}
+
+/// Returns the age of a verdict: `2 h`.
+pub(crate) fn age(age_s: u64) -> String {
+    match age_s {
+        0..120 => "now".to_owned(),
+        120..7_200 => format!("{} min", age_s / 60),
+        7_200..172_800 => format!("{} h", age_s / 3_600),
+        _ => format!("{} d", age_s / 86_400),
+    }
+}
+
+/// The position of a value between the ends of a picture, from 0 to 1, on a logarithmic scale.
+pub(crate) struct Scale {
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    /// The scale of a row's picture, which shows the published mark, the margin and the measured interval. `None` without
+    /// a measured value above 0.
+    pub(crate) fn of(row: &JudgedRow) -> Option<Self> {
+        let values: Vec<f64> = Self::values(row)?.into_iter().filter(|value| *value > 0.0).collect();
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        (low > 0.0 && high.is_finite()).then_some(Self { low: low / 1.5, high: high * 1.5 })
+    }
+
+    fn values(row: &JudgedRow) -> Option<Vec<f64>> {
+        let measured = row.judgement.measured.filter(|figure| figure.value > 0.0)?;
+        let interval = measured.interval().map(|(low, high)| [low, high]);
+        let margin = row.judgement.margin.into_iter().flatten().flatten();
+        let all = [measured.value].into_iter().chain(interval.into_iter().flatten()).chain(margin);
+        Some(all.chain(Self::published(row)).collect())
+    }
+
+    /// The published numbers, if they are in the measured unit; 1 for an order.
+    pub(crate) fn published(row: &JudgedRow) -> Vec<f64> {
+        let has_unit = row.judgement.measured_unit.as_ref() == Some(&row.published.unit);
+        match row.published.value {
+            Value::Number(number) if has_unit => vec![number],
+            Value::Range(range) if has_unit => range.to_vec(),
+            Value::Order(_) => vec![1.0],
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        ((value.max(self.low) / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
+    }
 }
 
 /// Returns a warning for the top of an incomplete report.
 pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
     (report.state != State::Complete)
-        .then_some("PARTIAL: ended by the user; claims whose runs were not executed have no verdict.")
+        .then_some("PARTIAL: ended by the user; claims whose runs were not executed have no verdict (hint: repeat the command with --out FOLDER).")
 }
 
 /// Returns the machine, the duration and the seed, if known.

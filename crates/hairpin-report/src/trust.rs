@@ -82,7 +82,7 @@ pub(crate) fn no_interval_lines(names_of: impl Fn(NoInterval) -> Vec<String>) ->
     NoInterval::ALL.iter().filter_map(line).collect()
 }
 
-fn why_no_interval(reason: NoInterval) -> &'static str {
+pub(crate) fn why_no_interval(reason: NoInterval) -> &'static str {
     match reason {
         NoInterval::TooFewRounds => "fewer than 5 rounds count (hint: omit --rounds, or give more)",
         NoInterval::TooFewInState => {

@@ -448,6 +448,7 @@ fn chosen_run() -> Run {
         }),
         cost: Some(cases[0].cost),
         ranked_by: ComparedBy::P50,
+        not_separated: Vec::new(),
         alike: cases[1..3].iter().map(|case| case.case.clone()).collect(),
         would_change: vec![
             WouldChange::CpuTime { case: cases[2].case.clone() },

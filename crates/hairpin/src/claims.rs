@@ -1,5 +1,8 @@
 //! The published claims: reads the texts in `claims/` once, and selects claims.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use hairpin_model::names::{self};
@@ -13,6 +16,9 @@ const FILES: &[(&str, &str)] = &[
     ("nagle-write-write-read.toml", include_str!("../../../claims/nagle-write-write-read.toml")),
     ("is-tcp-really-that-slow.toml", include_str!("../../../claims/is-tcp-really-that-slow.toml")),
 ];
+
+/// Maximum size of a user's file of claims.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// File in a claims folder with the output of `--json`.
 pub const TESTED: &str = "claims.json";
@@ -32,13 +38,42 @@ pub fn texts() -> &'static [Text] {
     &TEXTS
 }
 
+/// Reads a user's file of claims.
+///
+/// # Errors
+/// The file cannot be read, is larger than 1 MiB, is no text of claims (with the line), names a run that it does not
+/// define, or uses a letter of a built-in text.
+pub fn read_file(path: &Path) -> Result<Text, Refused> {
+    let refused = |cause: String, hint: &str| Refused::new(format!("claims of {}: {cause}", path.display()), hint);
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
+    let size = read.map_err(|error| refused(error.to_string(), "give a TOML file as in docs/claims.md"))?;
+    if size as u64 == MAX_FILE_BYTES {
+        return Err(refused("larger than 1 MiB".to_owned(), "split it"));
+    }
+    let text: Text =
+        toml::from_str(&text).map_err(|error| refused(error.to_string(), "docs/claims.md describes the format"))?;
+    if texts().iter().any(|known| known.letter == text.letter) {
+        return Err(refused(format!("letter {} is that of a built-in text", text.letter), "use another letter"));
+    }
+    for claim in &text.claims {
+        if let Some(run) = claim.runs().into_iter().find(|run| !text.runs.contains_key(*run)) {
+            return Err(refused(format!("{} names no defined run: {run}", claim.id), "add [runs.NAME] with its command"));
+        }
+        if !claim.id.starts_with(&text.letter) {
+            return Err(refused(format!("{} does not begin with {}", claim.id, text.letter), "rename it"));
+        }
+    }
+    Ok(text)
+}
+
 /// The error for an unknown claim. If the name begins with a text's letter, the hint names the text's claims.
-fn unknown_claim(unknown: UnknownName) -> Refused {
-    let is_of = |text: &&Text| {
+fn unknown_claim(texts: &[&Text], unknown: UnknownName) -> Refused {
+    let is_of = |text: &&&Text| {
         let number = unknown.given.strip_prefix(&text.letter);
         number.is_some_and(|number| number.chars().all(|letter| letter.is_ascii_digit()))
     };
-    let text = texts().iter().find(is_of).map(|text| (text, text.claims.first(), text.claims.last()));
+    let text = texts.iter().find(is_of).map(|text| (text, text.claims.first(), text.claims.last()));
     match text {
         Some((Text { letter, .. }, Some(Claim { id: first, .. }), Some(Claim { id: last, .. }))) => {
             Refused::new(unknown.cause(), format!("text {letter} has {first} to {last}"))
@@ -50,7 +85,7 @@ fn unknown_claim(unknown: UnknownName) -> Refused {
 /// A text with its selected claims.
 #[derive(Clone, Debug)]
 pub struct SelectedClaims {
-    pub text: &'static Text,
+    pub text: Text,
     /// The claims, in the text's order.
     pub claims: Vec<Claim>,
 }
@@ -89,34 +124,35 @@ impl SelectedClaims {
     /// Description of the text.
     #[must_use]
     pub fn source(&self) -> Source {
-        let Text { letter, title, what, file, setting, .. } = self.text;
-        let [letter, title, what, file, setting] = [letter, title, what, file, setting].map(String::clone);
-        Source { letter, title, what, file, setting }
+        let Text { letter, title, author, publisher, url, retrieved, what, setting, .. } = self.text.clone();
+        Source { letter, title, author, publisher, url, retrieved, what, setting, quote: String::new() }
     }
 }
 
-/// The claims with the given ids, such as `B1`, or letters, such as `B`, in either case; all claims if none is given.
+/// The claims of these texts with the given ids, such as `B1`, or letters, such as `B`, in either case; all claims if
+/// none is given.
 ///
 /// # Errors
 /// A name is unknown. The hint names the ids of the text with that letter, or else the nearest id.
-pub fn choose(asked: &[String]) -> Result<Vec<SelectedClaims>, Refused> {
-    let known: Vec<&str> = texts()
+pub fn choose(texts: &[&Text], asked: &[String]) -> Result<Vec<SelectedClaims>, Refused> {
+    let known: Vec<&str> = texts
         .iter()
         .flat_map(|text| std::iter::once(&text.letter).chain(text.claims.iter().map(|claim| &claim.id)))
         .map(String::as_str)
         .collect();
     let mut wanted = Vec::new();
     for name in asked {
-        wanted.push(names::find("claim", &name.to_uppercase(), &known).map_err(unknown_claim)?);
+        let unknown = |unknown| unknown_claim(texts, unknown);
+        wanted.push(names::find("claim", &name.to_uppercase(), &known).map_err(unknown)?);
     }
     let is_wanted = |text: &Text, claim: &Claim| {
         wanted.is_empty() || wanted.contains(&text.letter.as_str()) || wanted.contains(&claim.id.as_str())
     };
-    let of_text = |text: &'static Text| SelectedClaims {
-        text,
+    let of_text = |text: &&Text| SelectedClaims {
+        text: (*text).clone(),
         claims: text.claims.iter().filter(|claim| is_wanted(text, claim)).cloned().collect(),
     };
-    Ok(texts().iter().map(of_text).filter(|chosen| !chosen.claims.is_empty()).collect())
+    Ok(texts.iter().map(of_text).filter(|chosen| !chosen.claims.is_empty()).collect())
 }
 
 #[cfg(test)]

@@ -134,9 +134,13 @@ pub(crate) struct Limits {
 
 impl Limits {
     fn is_over(&self, purpose: Purpose, now_ns: u64) -> bool {
-        let Forecast { lasts_ns, evidence_ns, has_time_limit, .. } = self.forecast;
+        self.forecast.has_time_limit && self.is_past(purpose, now_ns)
+    }
+
+    fn is_past(&self, purpose: Purpose, now_ns: u64) -> bool {
+        let Forecast { lasts_ns, evidence_ns, .. } = self.forecast;
         let lasts_ns = if purpose == Purpose::Timed { lasts_ns.saturating_sub(evidence_ns) } else { lasts_ns };
-        has_time_limit && now_ns > self.begin_ns.saturating_add(((1.0 + MAX_OVERRUN) * lasts_ns as f64) as u64)
+        now_ns > self.begin_ns.saturating_add(((1.0 + MAX_OVERRUN) * lasts_ns as f64) as u64)
     }
 }
 
@@ -217,7 +221,7 @@ impl Measurement<'_> {
 
     /// Repeats the disturbed rounds of a step in their blocks while there is time.
     fn repeat_disturbed(&mut self, rounds: &[RoundOrder], observe: &mut Observe<'_>) {
-        if !self.limits.forecast.has_time_limit || self.run.plan.rounds_cut > 0 {
+        if self.all_rounds || self.run.plan.rounds_cut > 0 {
             return;
         }
         let disturbed = disturbed_rounds(&self.run.rounds);
@@ -225,7 +229,7 @@ impl Measurement<'_> {
         let again = self.run.rounds.iter().filter(|round| disturbed.contains(&round.number)).filter(is_of_step);
         let again = again.map(|round| RoundOrder { not_before_ns: 0, ..round.order.clone() });
         for order in again.collect::<Vec<_>>() {
-            let is_over = self.limits.is_over(order.purpose, self.engine.elapsed_ns());
+            let is_over = self.limits.is_past(order.purpose, self.engine.elapsed_ns());
             if is_over || self.run.state == State::Interrupted {
                 return;
             }

@@ -264,9 +264,9 @@ impl<'a> Session<'a> {
         let given_cpus = self.cpus.filter(|_| self.server.is_none());
         let capabilities = HostCapabilities { far: self.server.map(Remote::host), given_cpus, ..here };
         match self.experiment.next(&knobs, &capabilities, &Done::default())? {
-            Step::Run { cases, rounds, skipped, .. } => {
+            Step::Run { cases, rounds, skipped, forecast } => {
                 self.server.map_or(Ok(()), |server| server.allow(&rounds))?;
-                Ok(Planned { knobs, capabilities, cases, skipped })
+                Ok(Planned { knobs, capabilities, cases, skipped, lasts_ns: forecast.lasts_ns })
             }
             Step::Done => Err(Refused::new("no transport to measure", "`hairpin list` shows what can run here")),
         }
@@ -323,6 +323,8 @@ pub(crate) struct Planned {
     pub(crate) capabilities: HostCapabilities,
     pub(crate) cases: Vec<Case>,
     pub(crate) skipped: Vec<Skipped>,
+    /// Announced duration, in ns.
+    pub(crate) lasts_ns: u64,
 }
 
 /// Converts an error of the store, whose text already contains its hint.

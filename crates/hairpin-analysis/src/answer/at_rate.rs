@@ -65,6 +65,16 @@ pub(super) fn best<'r>(
     Some((first, sorted.into_iter().skip(1).filter(is_alike).map(|(_, row)| row).collect()))
 }
 
+/// Returns the case with the lowest latency and all cases that are not separated from it, at any distance.
+pub(super) fn not_separated<'r>(figure: ComparedBy, rows: &[&'r CaseSummary], alpha: f64) -> Vec<&'r CaseSummary> {
+    let latency = |row: &CaseSummary| row.compared(figure).map_or(f64::INFINITY, |figure| figure.value);
+    let first = rows.iter().copied().min_by(|a, b| latency(a).total_cmp(&latency(b)));
+    let is_open = |row: &&CaseSummary| {
+        first.is_some_and(|first| first.id == row.id || pointwise_by(figure, first, row, alpha) != Verdict::Slower)
+    };
+    rows.iter().copied().filter(is_open).collect()
+}
+
 /// Whether the case was measured but did not reach its rate.
 pub(super) fn missed_rate(row: &CaseSummary) -> bool {
     row.reasons.iter().any(|reason| matches!(reason, Invalid::Saturated { .. }))

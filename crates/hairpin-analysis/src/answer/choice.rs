@@ -1,11 +1,12 @@
 //! Chooses the transport for the needs of the plan.
 //!
 //! A case meets the needs if its figures are usable, the rate was reached, nothing was lost (unless loss is tolerated),
-//! and its latency is within the bound. Of the cases that meet all needs, the lowest p99 wins; of those alike, the least
-//! CPU time.
+//! and its latency is within the bound. Of the cases that meet all needs, the lowest p99 wins; of those that p99 does not
+//! separate, the lowest p50; of those alike, the least CPU time.
 
 use std::cmp::Ordering;
 
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::names::distinct;
 use hairpin_model::one_way::WHOLE;
 use hairpin_model::trace::End;
@@ -14,7 +15,7 @@ use hairpin_model::{
     Statement, UnmetNeed, Waiting, WouldChange, ledger,
 };
 
-use super::at_rate::{best, missed_rate, need_nodelay, ranked_by};
+use super::at_rate::{best, missed_rate, need_nodelay, not_separated, ranked_by};
 
 /// Bytes of the headers of IPv4 and UDP.
 const HEADER_BYTES: u64 = 28;
@@ -34,7 +35,11 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
     let judge = |row: &&CaseSummary| judged(row, &needs, row.compared(ranked_by));
     let mut cases: Vec<JudgedCase> = rows.iter().map(judge).collect();
     let fit = rows.iter().zip(&cases).filter(|(_, case)| case.unmet.is_empty()).map(|(row, _)| *row);
-    let best = best(ranked_by, &fit.collect::<Vec<_>>(), run.plan.alpha);
+    let fit: Vec<&CaseSummary> = fit.collect();
+    // A tail is uncertain, so among the cases that it does not separate the median decides.
+    let candidates = not_separated(ranked_by, &fit, run.plan.alpha);
+    let by = if candidates.len() > 1 { ComparedBy::P50 } else { ranked_by };
+    let best = best(by, &candidates, run.plan.alpha);
     let best = best.map_or_else(Vec::new, |(first, alike)| [vec![first], alike].concat());
     let last = f64::INFINITY;
     let cost_ns = |row: &CaseSummary| cost(row).total_ns().unwrap_or(last);
@@ -59,6 +64,11 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
         }),
         cost: of_chosen.map(|(_, case)| case.cost),
         ranked_by,
+        not_separated: candidates
+            .iter()
+            .filter(|row| best.iter().all(|other| other.id != row.id))
+            .map(|row| row.id.clone())
+            .collect(),
         alike: cases.iter().take(best.len()).skip(1).map(|case| case.case.clone()).collect(),
         would_change: would_change(run, &needs, of_chosen, &cases),
         cases,

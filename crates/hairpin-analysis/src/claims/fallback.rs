@@ -11,8 +11,8 @@ pub(super) fn judge(case: &Selector, from: &str, to: &str, run: &Run) -> Result<
     let fallback = case.case.path.across.as_ref().and_then(|across| across.fallback.as_ref());
     let Some(fallback) = fallback else {
         let (from, to) = (from.to_owned(), to.to_owned());
-        return Err(error(Verdict::CannotTell, Reason::NoFallback { case: case.label.clone(), from, to }));
+        return Err(error(Verdict::Undecided, Reason::NoFallback { case: case.label.clone(), from, to }));
     };
-    let verdict = if fallback.from == from && fallback.to == to { Verdict::Holds } else { Verdict::DoesNotHold };
+    let verdict = if fallback.from == from && fallback.to == to { Verdict::Confirmed } else { Verdict::Refuted };
     Ok(no_figure(verdict, Reason::FellBack { case: case.label.clone(), fallback: fallback.clone() }))
 }

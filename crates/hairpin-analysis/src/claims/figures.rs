@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use hairpin_model::flow::Direction;
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Published, Reason, Run, Value};
+use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Pool, Published, Reason, Run, Value};
 
 use super::of_round::by_block;
 use super::place::{error, no_figure};
 use super::selection::select;
 use super::units::{RATIO_UNIT, is_latency, scale};
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
-use crate::statistics::interval::median_over;
+use crate::statistics::interval::{Estimate, median_over};
 
 /// The runs by which a rule is judged.
 #[derive(Clone, Copy)]
@@ -19,11 +19,32 @@ pub(super) struct Evidence<'r> {
     pub(super) run: &'r Run,
     /// The run with the case of the denominator: the same run, unless the rule names another run.
     pub(super) other: &'r Run,
+    /// What part of the run's alpha is left for this rule: 1 unless several rules are corrected for.
+    pub(super) alpha_share: f64,
+}
+
+/// A figure, and the bounds by which it is judged: its interval, or without an interval the outer bounds of its rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bounded {
+    pub(super) figure: Figure,
+    pub(super) bounds: Option<(f64, f64)>,
+}
+
+impl Bounded {
+    fn rising(self, change: impl Fn(f64) -> f64) -> Self {
+        let bounds = self.bounds.map(|(low, high)| (change(low), change(high)));
+        Self { figure: self.figure.rising(change), bounds }
+    }
+
+    pub(super) fn falling(self, change: impl Fn(f64) -> f64) -> Self {
+        let bounds = self.bounds.map(|(low, high)| (change(high), change(low)));
+        Self { figure: self.figure.falling(change), bounds }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
-    pub(super) figure: Figure,
+    pub(super) figure: Bounded,
     pub(super) unit: String,
     pub(super) name: FigureName,
     /// The label of the case; `against` is the label of the denominator's case.
@@ -40,46 +61,87 @@ pub(super) fn with_figure(figure: Figure, unit: String, verdict: Verdict, reason
 pub(super) fn number(published: &Published) -> Result<f64, Box<Judgement>> {
     match published.value {
         Value::Number(number) => Ok(number),
-        _ => Err(error(Verdict::CannotRun, Reason::NotPublished { needed: "number".to_owned() })),
+        _ => Err(error(Verdict::NotTested, Reason::NotPublished { needed: "number".to_owned() })),
     }
 }
 
 /// Returns the figure of the measure, in `unit`, or the verdict if the figure is absent.
 pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Result<Measured, Box<Judgement>> {
-    let Evidence { run, other } = evidence;
-    let case = select(run, &of.case)?;
+    let Evidence { run, other, alpha_share } = evidence;
     let name = of.figure;
     if let Some(against) = &of.against {
-        let baseline = select(other, against)?;
-        return ratio_of(name, [(baseline, other), (case, run)]);
+        return ratio_of(name, [(against, other), (&of.case, run)], alpha_share);
     }
+    let case = select(run, &of.case.0[0])?;
     let unit = unit.to_owned();
     let scale = scale(name, &unit)
-        .ok_or_else(|| error(Verdict::CannotRun, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
-    let figure = figure((case, run), name)?.rising(|value| value * scale);
+        .ok_or_else(|| error(Verdict::NotTested, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
+    let figure = bounded((case, run), name, alpha_share)?.rising(|value| value * scale);
     Ok(Measured { figure, unit, name, case: case.label.clone(), against: None })
 }
 
-/// Returns figure of the second case / figure of the first case.
-pub(super) fn ratio_of(name: FigureName, [baseline, case]: [RunRow<'_>; 2]) -> Result<Measured, Box<Judgement>> {
-    let figure = ratio(name, baseline, case)?;
-    let (case, against) = (case.0.label.clone(), Some(baseline.0.label.clone()));
-    Ok(Measured { figure, unit: RATIO_UNIT.to_owned(), name, case, against })
+/// Returns figure of the second pool / figure of the first pool.
+pub(super) fn ratio_of(
+    name: FigureName,
+    pools: [(&Pool, &Run); 2],
+    alpha_share: f64,
+) -> Result<Measured, Box<Judgement>> {
+    let pairs = pairs(pools)?;
+    let labels = |of: fn(&[RunRow<'_>; 2]) -> String| distinct_owned(pairs.iter().map(of)).join(" and ");
+    let (case, against) = (labels(|pair| pair[1].0.label.clone()), labels(|pair| pair[0].0.label.clone()));
+    let figure = ratio(name, &pairs, alpha_share)?;
+    Ok(Measured { figure, unit: RATIO_UNIT.to_owned(), name, case, against: Some(against) })
+}
+
+fn distinct_owned(labels: impl Iterator<Item = String>) -> Vec<String> {
+    let mut once = Vec::new();
+    for label in labels.filter(|label| !label.is_empty()) {
+        if !once.contains(&label) {
+            once.push(label);
+        }
+    }
+    once
 }
 
 pub(super) type RunRow<'r> = (&'r CaseSummary, &'r Run);
 
-/// Returns `candidate` / `baseline` of a figure: the median of the ratios per block, as in comparisons. Cases of two
-/// runs share no block, so the result is the ratio of their medians.
-pub(super) fn ratio(name: FigureName, baseline: RunRow<'_>, candidate: RunRow<'_>) -> Result<Figure, Box<Judgement>> {
-    // Without enough samples for a figure, the ratio is not computed either.
-    let (one, other) = (figure(baseline, name)?, figure(candidate, name)?);
-    let step = if is_latency(name) { step_share(one.value.min(other.value)) } else { 0.0 };
-    let of_baseline = unpaired_blocks(logarithms(name, baseline), baseline.1, candidate.1);
-    ratio_by_block(&of_baseline, &logarithms(name, candidate), step, baseline).ok_or_else(|| {
-        let cases = vec![baseline.0.label.clone(), candidate.0.label.clone()];
-        error(Verdict::CannotTell, Reason::Zero { figure: name, cases })
+/// Returns the pairs of cases that are usable; the first reason if there is none.
+pub(super) fn pairs<'r>(pools: [(&Pool, &'r Run); 2]) -> Result<Vec<[RunRow<'r>; 2]>, Box<Judgement>> {
+    let [(first, first_run), (second, second_run)] = pools;
+    let pair = |(first, second)| Ok([(select(first_run, first)?, first_run), (select(second_run, second)?, second_run)]);
+    let all: Vec<Result<[RunRow<'r>; 2], Box<Judgement>>> = first.0.iter().zip(&second.0).map(pair).collect();
+    if all.iter().all(Result::is_err) { all.into_iter().collect() } else { Ok(all.into_iter().flatten().collect()) }
+}
+
+/// Returns second / first of a figure over all pairs: the median of the ratios per block, as in comparisons. Cases of
+/// two runs share no block, so the result is the ratio of their medians.
+pub(super) fn ratio(
+    name: FigureName,
+    pairs: &[[RunRow<'_>; 2]],
+    alpha_share: f64,
+) -> Result<Bounded, Box<Judgement>> {
+    let mut step = 0.0_f64;
+    for pair in pairs {
+        // Without enough samples for a figure, the ratio is not computed either.
+        let [one, other] = [figure(pair[0], name)?, figure(pair[1], name)?];
+        step = step.max(if is_latency(name) { step_share(one.value.min(other.value)) } else { 0.0 });
+    }
+    let of_first = |pair: &[RunRow<'_>; 2]| unpaired_blocks(logarithms(name, pair[0]), pair[0].1, pair[1].1);
+    let first = mean_by_block(&pairs.iter().map(of_first).collect::<Vec<_>>());
+    let second = mean_by_block(&pairs.iter().map(|pair| logarithms(name, pair[1])).collect::<Vec<_>>());
+    ratio_by_block(&first, &second, step, pairs[0][0], alpha_share).ok_or_else(|| {
+        let cases = pairs[0].map(|(case, _)| case.label.clone()).to_vec();
+        error(Verdict::Undecided, Reason::Zero { figure: name, cases })
     })
+}
+
+/// Returns the mean of the values in each block that all of them have.
+fn mean_by_block(of: &[BTreeMap<u32, f64>]) -> BTreeMap<u32, f64> {
+    let mean = |block: &u32| {
+        let values: Option<Vec<f64>> = of.iter().map(|values| values.get(block).copied()).collect();
+        values.map(|values| (*block, values.iter().sum::<f64>() / values.len() as f64))
+    };
+    of[0].keys().filter_map(mean).collect()
 }
 
 /// Returns the ratio of `candidate` to `baseline`, both given as logarithms per block; `step` is the relative
@@ -89,10 +151,12 @@ pub(super) fn ratio_by_block(
     candidate: &BTreeMap<u32, f64>,
     step: f64,
     (case, run): RunRow<'_>,
-) -> Option<Figure> {
-    let over = over_points(case, run.plan.alpha);
+    alpha_share: f64,
+) -> Option<Bounded> {
+    let over = over_points(case, run.plan.alpha * alpha_share);
     let (difference, _) = difference_by_block(baseline, candidate, over)?;
-    Some(as_ratio(widened(difference.figure(over.alpha), step)))
+    let bounds = difference.bounds(over.alpha).map(|(low, high)| ((low - step).exp(), (high + step).exp()));
+    Some(Bounded { figure: as_ratio(widened(difference.figure(over.alpha), step)), bounds })
 }
 
 pub(super) fn logarithms(name: FigureName, (case, run): RunRow<'_>) -> BTreeMap<u32, f64> {
@@ -105,6 +169,23 @@ pub(super) fn unpaired_blocks(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run)
         return blocks;
     }
     blocks.into_iter().map(|(block, value)| (u32::MAX - block, value)).collect()
+}
+
+/// Returns a figure in its base unit with the bounds by which it is judged.
+fn bounded(row: RunRow<'_>, name: FigureName, alpha_share: f64) -> Result<Bounded, Box<Judgement>> {
+    let figure = figure(row, name)?;
+    let alpha = row.1.plan.alpha;
+    let values: Vec<f64> = by_block(name, row.0, row.1).into_iter().map(|(_, value)| value).collect();
+    let estimate = Estimate::of(&values, over_points(row.0, alpha));
+    let bounds = match (figure.interval(), estimate) {
+        (Some((low, high)), Some(estimate)) => {
+            let half = estimate.half_width(alpha);
+            let wider = if half > 0.0 { estimate.half_width(alpha * alpha_share) / half } else { 1.0 };
+            Some((figure.value - (figure.value - low) * wider, figure.value + (high - figure.value) * wider))
+        }
+        (interval, estimate) => interval.or_else(|| estimate?.bounds(alpha * alpha_share)),
+    };
+    Ok(Bounded { figure, bounds })
 }
 
 /// Returns a figure in its base unit: ns, 1/s, bytes/s, bytes/ms, a count or a share.
@@ -143,9 +224,9 @@ pub(super) fn figure((case, run): RunRow<'_>, name: FigureName) -> Result<Figure
             && case.case.primary().direction != Direction::RoundTrip
             && is_latency(name)
         {
-            return error(Verdict::CannotTell, Reason::NeedsClocks { case: case.label.clone(), figure: name });
+            return error(Verdict::Undecided, Reason::NeedsClocks { case: case.label.clone(), figure: name });
         }
         let samples = case.primary().samples;
-        error(Verdict::CannotTell, Reason::TooFewSamples { case: case.label.clone(), figure: name, samples })
+        error(Verdict::Undecided, Reason::TooFewSamples { case: case.label.clone(), figure: name, samples })
     })
 }

@@ -12,7 +12,7 @@ pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgeme
     let case = select(run, case)?;
     let (held, absent): (Vec<Kept>, Vec<Kept>) = kept.iter().partition(|kind| has_data(**kind, case, run));
     let options = if held.contains(&Kept::Options) { requested(case) } else { Vec::new() };
-    let verdict = if absent.is_empty() { Verdict::Holds } else { Verdict::DoesNotHold };
+    let verdict = if absent.is_empty() { Verdict::Confirmed } else { Verdict::Refuted };
     Ok(no_figure(verdict, Reason::Kept { case: case.label.clone(), reported: held, absent, options }))
 }
 

@@ -1,29 +1,31 @@
 //! Judges claims: compares published values with measurements. Rules of one kind share a file.
 //!
-//! A claim holds or does not hold only if the whole 95 % interval agrees; otherwise the claim is undecided. Claims
-//! without a measurement are `cannot-run`, with the reason. Measured figures come only from runs; a published value
-//! never replaces a measured one.
+//! A row is confirmed or refuted only if the whole 95 % interval agrees; otherwise it is undecided. Rows without a
+//! measurement are `not-tested`, with the reason. Measured figures come only from runs; a published value never replaces
+//! a measured one.
 
+mod axes;
 mod bound;
 mod fallback;
 mod figures;
 mod kept;
 mod of_round;
+mod often;
 mod order;
 mod packets;
 mod pattern;
 mod place;
 mod selection;
-mod table;
 mod units;
 mod widens;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::judged_claim::Verdict;
-use hairpin_model::names::distinct;
+use hairpin_model::judged_claim::{Axes, ClaimText, Headline, Verdict};
 use hairpin_model::reason::Bound;
-use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Measure, Reason, Row, Rule, Run, Test, TestMethod};
+use hairpin_model::{
+    Claim, Figure, JudgedClaim, JudgedRow, Judgement, Published, Reason, Row, Rule, Run, Source, Test, TestMethod,
+};
 
 use figures::{Evidence, number};
 use place::{error, no_figure};
@@ -34,126 +36,191 @@ pub use units::fits_unit;
 pub type Runs<'r> = BTreeMap<String, Result<&'r Run, String>>;
 
 /// Returns the claim without measurement and verdict.
-pub fn listed(claim: &Claim, source: &str) -> JudgedClaim {
-    new_claim(claim, source, Judgement::default(), |_| Judgement::default())
+pub fn listed(claim: &Claim, source: &Source) -> JudgedClaim {
+    let mut listed = new_claim(claim, source, |_| Judgement::default());
+    listed.headline = axes::has_no_experiment(&listed.rows).then_some(Headline::NotYet);
+    listed
 }
 
-pub fn judge(claim: &Claim, source: &str, runs: &Runs<'_>) -> JudgedClaim {
-    let mut judged = new_claim(claim, source, Judgement::default(), |row| judge_row(row, runs));
-    judged.judgement = table::overall(&judged.rows, claim.headline());
+/// Judges a claim with a part of the runs' alpha; the rest is spent on other looks at other runs of the claim.
+pub fn judge(claim: &Claim, source: &Source, runs: &Runs<'_>, alpha_share: f64) -> JudgedClaim {
+    let mut judged = new_claim(claim, source, |row| judge_row(row, runs, alpha_share));
+    judged.age_s = Some(0);
+    correct_for_several(claim, runs, &mut judged.rows, alpha_share);
+    axes::decide(&mut judged);
     judged
 }
 
-fn new_claim(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Row) -> Judgement) -> JudgedClaim {
-    let row = |row: &Row| {
-        let (test, missing, skipped) = match &row.means {
-            TestMethod::Test(test) => (Some(test), None, None),
-            TestMethod::Missing(part) => (None, Some(part.clone()), None),
-            TestMethod::Skipped(why) => (None, None, Some(why.clone())),
+/// Judges a claim as if each row had been measured with this value, in the unit of its rule, with a narrow interval. For a
+/// rule without a figure, a value above 0 means that what the text describes was seen. `None`: not tested.
+pub fn suppose(claim: &Claim, source: &Source, measured: impl Fn(&Row, &Rule) -> Option<f64>) -> JudgedClaim {
+    let of_row = |row: &Row| {
+        let TestMethod::Test(test) = &row.means else { return no_figure(Verdict::NotTested, Reason::NoCase) };
+        let Some(value) = measured(row, &test.rule) else { return no_figure(Verdict::NotTested, Reason::NoCase) };
+        let bounds = Some((value - SUPPOSED_WIDTH * value.abs(), value + SUPPOSED_WIDTH * value.abs()));
+        let verdict = match &test.rule {
+            Rule::Order { margin, .. } | Rule::Widens { margin, .. } => place::direction(bounds, *margin),
+            Rule::Often { share, .. } => place::verdict(place::locate(bounds, [*share, 1.0])),
+            rule => match bound_of(rule, &row.published) {
+                Some(Ok(bound)) => place::verdict(place::locate(bounds, bound::range_of(bound))),
+                Some(Err(absent)) => absent.verdict.unwrap_or(Verdict::NotTested),
+                None if value > 0.0 => Verdict::Confirmed,
+                None => Verdict::Refuted,
+            },
         };
-        JudgedRow {
-            name: row.name.clone(),
-            published: row.published.clone(),
-            judgement: of_row(row),
-            run: test.map(|test| format!("{source}-{}", test.run)),
-            rule_because: test.map(|test| test.rule_because.clone()),
-            missing,
-            about: row.about,
-            skipped,
-            stand_in: test.and_then(|test| test.stand_in()),
-            beside: row.beside.clone(),
-        }
+        let verdict = if row.shown().is_some() { Verdict::Shown } else { verdict };
+        Judgement { measured: Some(Figure::bare(value)), ..no_figure(verdict, Reason::NoCase) }
     };
+    let mut judged = new_claim(claim, source, of_row);
+    axes::decide(&mut judged);
+    judged
+}
+
+/// Half the width of a supposed interval, relative to its value.
+const SUPPOSED_WIDTH: f64 = 0.001;
+
+fn new_claim(claim: &Claim, source: &Source, of_row: impl Fn(&Row) -> Judgement) -> JudgedClaim {
     JudgedClaim {
         id: claim.id.clone(),
-        text: claim.text.clone(),
-        source: source.to_owned(),
+        kind: claim.kind,
+        statement: claim.text.clone(),
+        source: Source { quote: claim.quote.clone(), ..source.clone() },
         published: claim.published.clone(),
         about: claim.about,
-        skipped: skipped(claim),
-        coverage: claim.coverage(),
-        judgement,
-        stand_in: stand_ins(claim),
-        rows: claim.rows.iter().map(row).collect(),
+        headline: None,
+        only_if: None,
+        text: ClaimText { why: claim.why.clone(), so_what: claim.so_what.clone(), ..ClaimText::default() },
+        axes: Axes { direction: Verdict::NotClaimed, size: Verdict::NotClaimed, cause: Verdict::NotClaimed },
+        rows: claim.rows.iter().map(|row| new_row(row, source, of_row(row))).collect(),
+        text_errors: claim.text_errors.clone(),
+        decides: None,
+        age_s: None,
     }
 }
 
-/// Returns the reasons if all rows that count are skipped between two hosts.
-fn skipped(claim: &Claim) -> Option<String> {
-    let reasons: Option<Vec<&str>> = claim
-        .counting()
-        .map(|row| match &row.means {
-            TestMethod::Skipped(why) => Some(why.as_str()),
-            _ => None,
-        })
-        .collect();
-    reasons.map(|reasons| distinct(reasons).join("; "))
+fn new_row(row: &Row, source: &Source, judgement: Judgement) -> JudgedRow {
+    let (test, missing, skipped) = match &row.means {
+        TestMethod::Test(test) => (Some(test), None, None),
+        TestMethod::Missing(part) => (None, Some(part.clone()), None),
+        TestMethod::Skipped(why) => (None, None, Some(why.clone())),
+    };
+    let run = test.map(|test| format!("{}-{}", source.letter, test.run));
+    JudgedRow {
+        name: row.name.clone(),
+        axis: row.axis,
+        published: row.published.clone(),
+        case: judgement.reason.as_ref().and_then(Reason::case),
+        evidence: run.as_ref().filter(|_| judgement.verdict.is_some()).map(|run| format!("{run}/report.html")),
+        judgement,
+        given_back: test.is_some_and(|test| test.given_back().is_some()),
+        other_hardware: row.other_hardware,
+        shown: row.shown().map(str::to_owned),
+        knob: row.knob.clone(),
+        run,
+        rule_because: test.map(|test| test.rule_because.clone()),
+        rule_changed: test.map(|test| test.changed.on.clone()),
+        missing,
+        about: row.about,
+        skipped,
+        stand_in: test.and_then(|test| test.stand_in()),
+    }
 }
 
-/// Lists the stand-ins of all rows, without duplicates.
-fn stand_ins(claim: &Claim) -> Option<String> {
-    let once = distinct(claim.tests().filter_map(Test::stand_in));
-    (!once.is_empty()).then(|| once.join("; "))
+/// Withdraws refutations that do not stand the correction for several rows. A claim is contradicted if one of its rows
+/// is refuted, so the more rows, the more often by chance (Holm, Scandinavian Journal of Statistics 6, 1979). It holds
+/// only if all rows are confirmed, which needs no correction.
+fn correct_for_several(claim: &Claim, runs: &Runs<'_>, rows: &mut [JudgedRow], alpha_share: f64) {
+    let has = |row: &JudgedRow, verdict| row.judgement.verdict == Some(verdict);
+    let deciding: Vec<usize> =
+        (0..rows.len()).filter(|row| rows[*row].decides() && !has(&rows[*row], Verdict::NotTested)).collect();
+    let mut refuted: Vec<usize> =
+        deciding.iter().copied().filter(|row| has(&rows[*row], Verdict::Refuted)).collect();
+    let mut hypotheses = deciding.len();
+    while !refuted.is_empty() {
+        let share = alpha_share / hypotheses as f64;
+        let stands = |row: &usize| judge_row(&claim.rows[*row], runs, share).verdict == Some(Verdict::Refuted);
+        let (stand, fall): (Vec<usize>, Vec<usize>) = refuted.iter().partition(|row| stands(row));
+        hypotheses -= stand.len();
+        refuted = fall;
+        if stand.is_empty() {
+            for row in refuted.drain(..) {
+                let judgement = &mut rows[row].judgement;
+                judgement.verdict = Some(Verdict::Undecided);
+                let measured = judgement.reason.take().map(Box::new);
+                judgement.reason = measured.map(|measured| Reason::OneOfSeveral { measured, rows: deciding.len() as u64 });
+            }
+        }
+    }
 }
 
-fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
+/// Judges a row with a part of the run's alpha. A row that decides nothing is shown.
+fn judge_row(row: &Row, runs: &Runs<'_>, alpha_share: f64) -> Judgement {
     let test = match &row.means {
         TestMethod::Missing(part) => {
-            return no_figure(Verdict::CannotRun, Reason::Missing { part: part.clone() });
+            return no_figure(Verdict::NotTested, Reason::Missing { part: part.clone() });
         }
         TestMethod::Skipped(because) => {
-            return no_figure(Verdict::CannotRun, Reason::Skipped { because: because.clone() });
+            return no_figure(Verdict::NotTested, Reason::Skipped { because: because.clone() });
         }
         TestMethod::Test(test) => test,
     };
+    let judged = judge_test(test, row, runs, alpha_share);
+    let verdict = if row.shown().is_some() && judged.measured.is_some() { Some(Verdict::Shown) } else { judged.verdict };
+    Judgement { verdict, ..judged }
+}
+
+fn judge_test(test: &Test, row: &Row, runs: &Runs<'_>, alpha_share: f64) -> Judgement {
     let find_run = |name: &str| match runs.get(name) {
         Some(Ok(run)) => Ok(*run),
         other => {
             let cause = other.and_then(|result| result.clone().err());
-            Err(error(Verdict::CannotRun, Reason::NoRun { run: name.to_owned(), cause }))
+            Err(error(Verdict::NotTested, Reason::NoRun { run: name.to_owned(), cause }))
         }
     };
     let other = test.rule.other_run().unwrap_or(&test.run);
-    let evidence = find_run(&test.run).and_then(|run| Ok(Evidence { run, other: find_run(other)? }));
-    evidence.map_or_else(|judgement| *judgement, |evidence| withdraw(apply(&test.rule, row, evidence), test))
+    let evidence = find_run(&test.run).and_then(|run| Ok(Evidence { run, other: find_run(other)?, alpha_share }));
+    evidence.map_or_else(|judgement| *judgement, |evidence| apply(&test.rule, row, evidence))
 }
 
 fn apply(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
     let published = &row.published;
     let run = evidence.run;
-    let bounded = |of: &Measure, bound| bound::judge(of, bound, published, evidence);
-    let at = |bound: &Option<f64>| bound.map_or_else(|| number(published), Ok);
+    if let (Some(of), Some(bound)) = (rule.measure(), bound_of(rule, published)) {
+        return bound::judge(of, bound, published, evidence).unwrap_or_else(|judgement| *judgement);
+    }
     let judged = match rule {
-        Rule::Within { of, factor } => {
-            bounded(of, number(published).map(|number| Bound::Within { number, factor: *factor }))
-        }
-        Rule::Range { of, factor } => {
-            bounded(of, bound::range(published).map(|[from, to]| Bound::Range { from, to, factor: *factor }))
-        }
-        Rule::AtLeast { of, bound } => bounded(of, at(bound).map(|number| Bound::AtLeast { number })),
-        Rule::AtMost { of, bound } => bounded(of, at(bound).map(|number| Bound::AtMost { number })),
         Rule::Share { figure, whole, rest, at_least } => {
-            bound::share(*figure, [whole, rest], *at_least, published, run)
+            bound::share(*figure, [whole, rest], *at_least, published, evidence)
         }
-        Rule::Order { figure, cases } => Ok(order::judge(*figure, cases, published, run)),
+        Rule::Order { figure, cases, margin } => Ok(order::judge(*figure, cases, *margin, published, evidence)),
+        Rule::Often { figure, case, reaches, share } => {
+            often::judge(*figure, case, [*reaches, *share], published, evidence)
+        }
         Rule::Kept { case, kept } => kept::judge(case, kept, run),
         Rule::Packets { case, events } => packets::judge(case, events, run),
         Rule::Pattern { case, writes } => pattern::judge(case, writes, run),
         Rule::Fallback { case, from, to } => fallback::judge(case, from, to, run),
-        Rule::Widens { figure, low, full, .. } => widens::judge(*figure, low, full, evidence),
+        Rule::Widens { figure, low, full, margin, .. } => widens::judge(*figure, low, full, *margin, evidence),
+        Rule::Within { .. } | Rule::Range { .. } | Rule::AtLeast { .. } | Rule::AtMost { .. } => {
+            return no_figure(Verdict::NotTested, Reason::NoCase);
+        }
     };
     judged.unwrap_or_else(|judgement| *judgement)
 }
 
-/// Withdraws the verdict, but keeps the measurement, if the test cannot decide the claim.
-fn withdraw(judgement: Judgement, test: &Test) -> Judgement {
-    match (test.undecided(), &judgement.reason) {
-        (Some(because), Some(measured)) if judgement.verdict != Some(Verdict::CannotRun) => {
-            let reason = Reason::Undecided { because: because.to_owned(), measured: Box::new(measured.clone()) };
-            Judgement { verdict: Some(Verdict::CannotTell), reason: Some(reason), ..judgement }
+/// The bound of a rule about one figure, or why it has none. `None` for rules of other kinds.
+fn bound_of(rule: &Rule, published: &Published) -> Option<Result<Bound, Box<Judgement>>> {
+    let at = |bound: &Option<f64>, end| bound.map_or_else(|| bound::end(published, end), Ok);
+    Some(match rule {
+        Rule::Within { factor, .. } => number(published).map(|number| Bound::Within { number, factor: *factor }),
+        Rule::Range { factor, .. } => {
+            bound::range(published).map(|[from, to]| Bound::Range { from, to, factor: *factor })
         }
-        _ => judgement,
-    }
+        Rule::AtLeast { bound, .. } => at(bound, 0).map(|number| Bound::AtLeast { number }),
+        Rule::AtMost { bound, .. } => at(bound, 1).map(|number| Bound::AtMost { number }),
+        Rule::Share { at_least, .. } => Ok(Bound::SavesAtLeast { share: *at_least }),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

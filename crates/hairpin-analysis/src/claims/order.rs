@@ -2,43 +2,51 @@
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::reason::OrderStep;
-use hairpin_model::{FigureName, Judgement, Published, Reason, Run, Selector, Value};
+use hairpin_model::{FigureName, Judgement, Pool, Published, Reason, Value};
 
-use super::figures::{ratio, with_figure};
-use super::place::{no_figure, verdict_of_ratio};
-use super::selection::select;
+use super::axes::worst;
+use super::figures::{Evidence, pairs, ratio, with_figure};
+use super::place::{direction, equal_range, no_figure};
 use super::units::RATIO_UNIT;
 
-pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published, run: &Run) -> Judgement {
+pub(super) fn judge(
+    name: FigureName,
+    cases: &[Pool],
+    margin: f64,
+    published: &Published,
+    evidence: Evidence<'_>,
+) -> Judgement {
     let Value::Order(names) = &published.value else {
-        return no_figure(Verdict::CannotRun, Reason::NotPublished { needed: "order".to_owned() });
+        return no_figure(Verdict::NotTested, Reason::NotPublished { needed: "order".to_owned() });
     };
-    let pairs = cases.windows(2).zip(names.windows(2));
-    let steps: Vec<OrderStep> = pairs.map(|(cases, names)| step(name, [&cases[0], &cases[1]], names, run)).collect();
-    let verdicts: Vec<Verdict> = steps.iter().map(|step| step.verdict).collect();
-    let verdict = overall(&verdicts);
+    let steps = cases.windows(2).zip(names.windows(2));
+    let steps: Vec<OrderStep> =
+        steps.map(|(cases, names)| step(name, [&cases[0], &cases[1]], names, margin, evidence)).collect();
+    let verdict = worst(steps.iter().map(|step| step.verdict));
     let least_clear = steps.iter().filter_map(|step| step.ratio).min_by(|a, b| a.value.total_cmp(&b.value));
-    let reason = Reason::Order { figure: name, steps };
+    let reason = Reason::Order { figure: name, steps, margin };
     match least_clear {
-        Some(figure) => with_figure(figure, RATIO_UNIT.to_owned(), verdict, reason),
+        Some(figure) => Judgement {
+            margin: Some(equal_range(margin).map(Some)),
+            ..with_figure(figure, RATIO_UNIT.to_owned(), verdict, reason)
+        },
         None => no_figure(verdict, reason),
     }
 }
 
-fn step(name: FigureName, cases: [&Selector; 2], names: &[String], run: &Run) -> OrderStep {
-    let [first, second] = cases.map(|case| select(run, case).map(|case| (case, run)));
-    let ratio = first.and_then(|first| ratio(name, first, second?));
+fn step(
+    name: FigureName,
+    cases: [&Pool; 2],
+    names: &[String],
+    margin: f64,
+    evidence: Evidence<'_>,
+) -> OrderStep {
+    let ratio = pairs(cases.map(|pool| (pool, evidence.run))).and_then(|pairs| ratio(name, &pairs, evidence.alpha_share));
     let verdict = match &ratio {
-        Ok(ratio) => verdict_of_ratio(ratio),
-        Err(absent) => absent.verdict.unwrap_or(Verdict::CannotRun),
+        Ok(ratio) => direction(ratio.bounds, margin),
+        Err(absent) => absent.verdict.unwrap_or(Verdict::NotTested),
     };
     let absent = ratio.as_ref().err().and_then(|absent| absent.reason.clone()).map(Box::new);
-    OrderStep { names: [names[0].clone(), names[1].clone()], verdict, ratio: ratio.ok(), absent }
-}
-
-/// The worst verdict of the steps: does not hold, then not measured, then undecided. Without steps: not measured.
-fn overall(verdicts: &[Verdict]) -> Verdict {
-    let worst_first = [Verdict::DoesNotHold, Verdict::CannotRun, Verdict::CannotTell];
-    let worst = worst_first.into_iter().find(|verdict| verdicts.contains(verdict));
-    worst.unwrap_or(if verdicts.is_empty() { Verdict::CannotRun } else { Verdict::Holds })
+    let ratio = ratio.ok().map(|ratio| ratio.figure);
+    OrderStep { names: [names[0].clone(), names[1].clone()], verdict, ratio, absent }
 }

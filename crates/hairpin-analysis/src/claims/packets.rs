@@ -18,12 +18,12 @@ pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<
         event.is_none()
     };
     let first_absent = events.iter().find(is_absent).copied();
-    let verdict = if first_absent.is_none() { Verdict::Holds } else { Verdict::DoesNotHold };
+    let verdict = if first_absent.is_none() { Verdict::Confirmed } else { Verdict::Refuted };
     Ok(no_figure(verdict, Reason::Packets { case: case.label.clone(), seen, absent: first_absent }))
 }
 
 fn captured(case: &CaseSummary) -> Result<&TimeSequence, Box<Judgement>> {
-    let (cannot_run, label) = (|reason: Reason| error(Verdict::CannotRun, reason), || case.label.clone());
+    let (cannot_run, label) = (|reason: Reason| error(Verdict::NotTested, reason), || case.label.clone());
     let trace = case.trace.as_ref().ok_or_else(|| cannot_run(Reason::NotTraced { case: label() }))?;
     let sequence = trace.sequence.as_ref().filter(|sequence| sequence.source == Source::Capture);
     sequence.ok_or_else(|| match &trace.capture {

@@ -12,7 +12,7 @@ pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judge
     let case = select(run, case)?;
     let Some(sequence) = case.trace.as_ref().and_then(|trace| trace.sequence.as_ref()) else {
         let reason = Reason::NoExchange { case: case.label.clone(), captured: false };
-        return Err(error(Verdict::CannotRun, reason));
+        return Err(error(Verdict::NotTested, reason));
     };
     let of =
         |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Client && event.kind == kind);
@@ -23,7 +23,7 @@ pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judge
     let answer_ns = of(EventKind::Read).map(ended).max();
     let holds = written.as_ref() == Some(writes) && answer_ns.is_some() && answer_ns > last_write_ns;
     let published = (!holds).then(|| writes.clone());
-    let verdict = if holds { Verdict::Holds } else { Verdict::DoesNotHold };
+    let verdict = if holds { Verdict::Confirmed } else { Verdict::Refuted };
     let case = case.label.clone();
     Ok(no_figure(verdict, Reason::Pattern { case, written, ended_ns: [last_write_ns, answer_ns], published }))
 }

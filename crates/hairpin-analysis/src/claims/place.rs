@@ -2,7 +2,7 @@
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::reason::Place;
-use hairpin_model::{Figure, Judgement, Reason};
+use hairpin_model::{Judgement, Reason};
 
 /// Returns a verdict without a measured figure.
 pub(super) fn no_figure(verdict: Verdict, reason: Reason) -> Judgement {
@@ -14,26 +14,36 @@ pub(super) fn error(verdict: Verdict, reason: Reason) -> Box<Judgement> {
     Box::new(no_figure(verdict, reason))
 }
 
-/// Locates the interval. On a side without a bound, the bound is infinite. Unknown without an interval.
-pub(super) fn locate(figure: &Figure, [from, to]: [f64; 2]) -> Place {
-    match (figure.low, figure.high) {
-        (Some(low), Some(high)) if low >= from && high <= to => Place::Inside,
-        (Some(_), Some(high)) if high < from => Place::Below,
-        (Some(low), Some(_)) if low > to => Place::Above,
-        (Some(low), Some(high)) if low.is_finite() && high.is_finite() => Place::Across,
+/// Locates the bounds of a figure in a range. On a side without an end, the range is infinite.
+pub(super) fn locate(bounds: Option<(f64, f64)>, [from, to]: [f64; 2]) -> Place {
+    match bounds {
+        Some((low, high)) if low >= from && high <= to => Place::Inside,
+        Some((_, high)) if high < from => Place::Below,
+        Some((low, _)) if low > to => Place::Above,
+        Some((low, high)) if low.is_finite() && high.is_finite() => Place::Across,
         _ => Place::Unknown,
     }
 }
 
 pub(super) fn verdict(place: Place) -> Verdict {
     match place {
-        Place::Inside => Verdict::Holds,
-        Place::Below | Place::Above => Verdict::DoesNotHold,
-        Place::Across | Place::Unknown => Verdict::CannotTell,
+        Place::Inside => Verdict::Confirmed,
+        Place::Below | Place::Above => Verdict::Refuted,
+        Place::Across | Place::Unknown => Verdict::Undecided,
     }
 }
 
-/// Returns the verdict on whether a ratio is above 1.
-pub(super) fn verdict_of_ratio(ratio: &Figure) -> Verdict {
-    if ratio.excludes(1.0) { verdict(locate(ratio, [1.0, f64::INFINITY])) } else { Verdict::CannotTell }
+/// Returns the range of ratios that count as equal.
+pub(super) fn equal_range(margin: f64) -> [f64; 2] {
+    [1.0 / (1.0 + margin), 1.0 + margin]
+}
+
+/// Returns the verdict on whether a ratio is above 1, or equal within the margin.
+pub(super) fn direction(bounds: Option<(f64, f64)>, margin: f64) -> Verdict {
+    match bounds {
+        Some(_) if locate(bounds, equal_range(margin)) == Place::Inside => Verdict::Equal,
+        Some((low, _)) if low > 1.0 => Verdict::Confirmed,
+        Some((_, high)) if high < 1.0 => Verdict::Refuted,
+        _ => Verdict::Undecided,
+    }
 }

@@ -11,10 +11,10 @@ pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSu
     let meant = run.cases.iter().filter(|case| case.case.replicate == 0 && selector.chooses(&case.case));
     match meant.collect::<Vec<_>>().as_slice() {
         [case] => usable(run, case),
-        [] => Err(error(Verdict::CannotRun, why_absent(run, selector))),
+        [] => Err(error(Verdict::NotTested, why_absent(run, selector))),
         several => {
             let cases = several.iter().map(|case| case.label.clone()).collect();
-            Err(error(Verdict::CannotRun, Reason::SeveralCases { cases }))
+            Err(error(Verdict::NotTested, Reason::SeveralCases { cases }))
         }
     }
 }
@@ -26,11 +26,11 @@ fn usable<'r>(run: &'r Run, case: &'r CaseSummary) -> Result<&'r CaseSummary, Bo
             None if run.state == State::Interrupted => Reason::Ended { case: Some(label) },
             cause => Reason::NotMeasured { case: label, cause: cause.cloned() },
         };
-        return Err(error(Verdict::CannotRun, reason));
+        return Err(error(Verdict::NotTested, reason));
     }
     if !case.valid {
         let reasons = case.why_invalid.clone();
-        return Err(error(Verdict::CannotTell, Reason::Invalid { case: label, reasons }));
+        return Err(error(Verdict::Undecided, Reason::Invalid { case: label, reasons }));
     }
     Ok(case)
 }

@@ -6,7 +6,7 @@ use hairpin_model::judged_claim::Verdict;
 use hairpin_model::{Figure, FigureName, Judgement, Reason, Run, Selector, reason};
 
 use super::figures::{Evidence, RunRow, figure, logarithms, ratio, ratio_by_block, unpaired_blocks, with_figure};
-use super::place::{error, verdict_of_ratio};
+use super::place::{direction, equal_range, error};
 use super::selection::select;
 use super::units::{RATIO_UNIT, is_latency};
 use crate::compare::step_share;
@@ -15,14 +15,17 @@ pub(super) fn judge(
     name: FigureName,
     low: &[Selector; 2],
     full: &[Selector; 2],
+    margin: f64,
     evidence: Evidence<'_>,
 ) -> Result<Judgement, Box<Judgement>> {
     let (low, full) = (CasesRatio::of(name, low, evidence.other)?, CasesRatio::of(name, full, evidence.run)?);
     let reason = Reason::Widens { figure: name, full: full.shown(), low: low.shown() };
     let of_low = unpaired_blocks(low.logarithms, evidence.other, evidence.run);
-    let wider = ratio_by_block(&of_low, &full.logarithms, low.step.max(full.step), low.second);
-    let wider = wider.ok_or_else(|| error(Verdict::CannotTell, Reason::Zero { figure: name, cases: Vec::new() }))?;
-    Ok(with_figure(wider, RATIO_UNIT.to_owned(), verdict_of_ratio(&wider), reason))
+    let step = low.step.max(full.step);
+    let wider = ratio_by_block(&of_low, &full.logarithms, step, low.second, evidence.alpha_share);
+    let wider = wider.ok_or_else(|| error(Verdict::Undecided, Reason::Zero { figure: name, cases: Vec::new() }))?;
+    let judged = with_figure(wider.figure, RATIO_UNIT.to_owned(), direction(wider.bounds, margin), reason);
+    Ok(Judgement { margin: Some(equal_range(margin).map(Some)), ..judged })
 }
 
 /// The ratio between two cases of a run.
@@ -43,7 +46,7 @@ impl<'r> CasesRatio<'r> {
 
     fn of(name: FigureName, [first, second]: &[Selector; 2], run: &'r Run) -> Result<Self, Box<Judgement>> {
         let (first, second) = ((select(run, first)?, run), (select(run, second)?, run));
-        let ratio = ratio(name, first, second)?;
+        let ratio = ratio(name, &[[first, second]], 1.0)?.figure;
         let least = figure(first, name)?.value.min(figure(second, name)?.value);
         let of_first = logarithms(name, first);
         let both = logarithms(name, second)

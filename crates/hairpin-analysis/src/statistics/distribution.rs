@@ -67,6 +67,25 @@ pub fn normal_quantile(probability: f64) -> f64 {
     bisect(8.0, 60, |z| normal_cdf(z) < probability)
 }
 
+/// Returns the interval of a share of which `successes` of `trials` are an estimate, at confidence 1 - `alpha` (Clopper
+/// and Pearson, Biometrika 26, 1934).
+pub(crate) fn binomial_interval(successes: u64, trials: u64, alpha: f64) -> [f64; 2] {
+    // P(X >= k) for X ~ B(trials, p), by its terms.
+    let at_least = |k: u64, p: f64| {
+        let mut term = (1.0 - p).powi(trials as i32);
+        let mut below = 0.0;
+        for i in 0..k {
+            below += term;
+            term *= (trials - i) as f64 / (i + 1) as f64 * p / (1.0 - p);
+        }
+        1.0 - below
+    };
+    let low = if successes == 0 { 0.0 } else { bisect(1.0, 50, |p| at_least(successes, p) < alpha / 2.0) };
+    let is_last = successes >= trials;
+    let high = if is_last { 1.0 } else { bisect(1.0, 50, |p| at_least(successes + 1, p) < 1.0 - alpha / 2.0) };
+    [low, high]
+}
+
 /// Finds by bisection, in `halvings` steps, the boundary in 0..`high` up to which `below` is true.
 pub(super) fn bisect(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
     let mut low = 0.0;

@@ -41,6 +41,9 @@ fn verdict(needs: &Needs, choice: &Choice, case: &JudgedCase) -> String {
     if choice.alike.contains(&case.case) {
         return "similar latency".to_owned();
     }
+    if choice.not_separated.contains(&case.case) {
+        return "not separated".to_owned();
+    }
     let lowest = choice.best().iter().filter_map(|case| case.latency_ns).fold(f64::INFINITY, f64::min);
     case.latency_ns.map_or_else(String::new, |latency_ns| factor(latency_ns / lowest))
 }

@@ -1,28 +1,141 @@
 //! Explains why a claim has its verdict.
 
 use hairpin_model::claim::Kept;
-use hairpin_model::judged_claim::Verdict;
-use hairpin_model::names::joined;
-use hairpin_model::quantities::{thousandths, three_digits};
+use hairpin_model::judged_claim::{Headline, Verdict};
+use hairpin_model::names::{distinct, joined};
+use hairpin_model::quantities::{counted, thousandths, three_digits};
 use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
-use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedRow, Judgement, Reason, Writes};
+use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedClaim, JudgedRow, Judgement, Reason, Writes};
 
-/// Writes the reason for each verdict as text. Older files have the text but no structured reason.
+use crate::claim_wording;
+
+/// Writes the sentence of each claim, the reason for the verdict on each row, and what would decide.
 pub fn write_claims(report: &mut ClaimsReport) {
     for claim in &mut report.claims {
-        claim.rows.iter_mut().for_each(|row| write(&mut row.judgement, &[]));
-        write(&mut claim.judgement, &claim.rows);
+        for row in &mut claim.rows {
+            row.judgement.why = row.judgement.reason.as_ref().map_or_else(String::new, |reason| why(reason, &row.judgement));
+        }
+        claim.text.sentence = sentence(claim);
+        claim.decides = decides(claim);
     }
 }
 
-fn write(judgement: &mut Judgement, rows: &[JudgedRow]) {
-    if let Some(reason) = &judgement.reason {
-        judgement.why = why(reason, judgement, rows);
+/// Returns the verdict in one sentence; empty if the claim was only listed.
+fn sentence(claim: &JudgedClaim) -> String {
+    let Some(headline) = claim.headline else { return String::new() };
+    let with = |verdicts: &[Verdict]| -> Vec<String> {
+        let of = claim.rows.iter().filter(|row| row.decides());
+        let of = of.filter(|row| row.judgement.verdict.is_some_and(|verdict| verdicts.contains(&verdict)));
+        of.take(MAX_CLAUSES).map(clause).collect()
+    };
+    let clauses = match headline {
+        Headline::NotYet | Headline::NotTestable => vec![lacking(claim)],
+        Headline::OtherHardware => {
+            claim.rows.iter().filter(|row| row.other_hardware && row.judgement.measured.is_some()).map(clause).collect()
+        }
+        Headline::Contradicted => with(&[Verdict::Refuted]),
+        Headline::Undecided => undecided(claim),
+        Headline::NoDifference => with(&[Verdict::Equal]),
+        Headline::HoldsOtherSize => with(&[Verdict::Refuted]),
+        Headline::Answered | Headline::HoldsOnlyIf | Headline::Holds => with(&[Verdict::Confirmed, Verdict::Refuted]),
+    };
+    let begin = match (&claim.only_if, headline) {
+        (Some(knob), Headline::HoldsOnlyIf) => format!("Holds only if {} is {}", knob.name, knob.value),
+        _ => claim_wording::headline(headline).to_owned(),
+    };
+    let clauses = clauses.iter().map(|clause| clause.trim_end_matches('.')).collect::<Vec<_>>().join("; ");
+    if clauses.is_empty() { format!("{begin}.") } else { format!("{begin}: {clauses}.") }
+}
+
+/// Returns the undecided rows: those with a figure, then the others with what they lack.
+fn undecided(claim: &JudgedClaim) -> Vec<String> {
+    let rows = claim.rows.iter().filter(|row| row.decides() && row.judgement.verdict == Some(Verdict::Undecided));
+    let has_figure = |row: &&JudgedRow| row.judgement.measured.is_some();
+    let (figures, others): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.partition(has_figure);
+    let lacks = distinct(others.iter().filter_map(|row| row.judgement.reason.as_ref()).map(lacks));
+    figures.into_iter().take(MAX_CLAUSES).map(clause).chain(lacks).collect()
+}
+
+fn lacks(reason: &Reason) -> String {
+    match reason {
+        Reason::Order { steps, .. } => {
+            steps.iter().find_map(|step| step.absent.as_deref()).map_or_else(String::new, lacks)
+        }
+        Reason::Invalid { case, .. } => format!("{case} was disturbed and has no usable figures"),
+        other => why(other, &Judgement::default()),
     }
 }
 
-fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
+/// Maximum number of rows that a sentence names.
+const MAX_CLAUSES: usize = 3;
+
+/// Returns what a row shows, as a part of a sentence.
+fn clause(row: &JudgedRow) -> String {
+    let name = if row.name.is_empty() { String::new() } else { format!("{}: ", row.name) };
+    let of = &row.judgement;
+    let figures = || {
+        let measured = claim_wording::measured(of);
+        let published = claim_wording::published(&row.published);
+        let interval = match claim_wording::interval(of) {
+            interval if interval == hairpin_model::quantities::DASH => String::new(),
+            interval => format!(" ({interval})"),
+        };
+        format!("{name}{measured}{interval} here, {published} in the text")
+    };
+    match of.reason.as_ref() {
+        Some(Reason::Order { steps, margin, .. }) => {
+            format!("{name}{}", steps.iter().map(|one| step(one, *margin)).collect::<Vec<_>>().join(", "))
+        }
+        Some(Reason::Compared { bound: Bound::SavesAtLeast { .. }, .. }) => {
+            format!("{name}saves {} %", three_digits(100.0 * of.measured.map_or(0.0, |saved| saved.value)))
+        }
+        Some(Reason::Often { figure, rounds, reached, bound, .. }) => {
+            let (figure, unit) = (figure_name(*figure), &row.published.unit);
+            format!("{name}in {reached} of {rounds} rounds the {figure} reaches {bound} {unit}")
+        }
+        Some(Reason::Compared { .. }) if of.measured.is_some() => figures(),
+        _ => format!("{name}{}", of.why),
+    }
+}
+
+/// Returns what is missing for a verdict.
+fn lacking(claim: &JudgedClaim) -> String {
+    let missing = claim.rows.iter().filter_map(|row| row.missing.as_deref().or(row.skipped.as_deref()));
+    let failed = claim.rows.iter().filter(|row| row.missing.is_none() && row.decides());
+    let failed = failed.map(|row| row.judgement.why.as_str());
+    let shown = claim.rows.iter().filter_map(|row| row.shown.as_deref());
+    let all = distinct(missing.chain(failed).chain(shown).filter(|why| !why.is_empty()));
+    all.iter().map(|why| why.trim_end_matches('.')).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns what would decide an undecided claim, or what is missing.
+fn decides(claim: &JudgedClaim) -> Option<String> {
+    match claim.headline? {
+        Headline::NotYet | Headline::NotTestable => Some(lacking(claim)),
+        Headline::Undecided => {
+            let undecided = claim.rows.iter().filter(|row| row.judgement.verdict == Some(Verdict::Undecided));
+            let reasons = undecided.filter(|row| row.decides()).filter_map(|row| row.judgement.reason.as_ref());
+            Some(distinct(reasons.map(would_decide)).join(", "))
+        }
+        _ => None,
+    }
+}
+
+fn would_decide(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Invalid { .. } => "a quiet machine",
+        Reason::NeedsClocks { .. } => "clocks of both hosts that agree",
+        Reason::NoFallback { .. } => "a path that blocks UDP",
+        Reason::Order { steps, .. } => {
+            steps.iter().filter_map(|step| step.absent.as_deref()).map(would_decide).next().unwrap_or("more rounds")
+        }
+        Reason::Compared { place: Place::Unknown, .. } => "more rounds on a machine in one state",
+        _ => "more rounds",
+    }
+}
+
+fn why(reason: &Reason, judgement: &Judgement) -> String {
     let name = |figure: &FigureName| figure_name(*figure);
     match reason {
         Reason::Compared { figure, case, against, place, bound } => {
@@ -31,8 +144,16 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
             let unit = judgement.measured_unit.as_deref().unwrap_or_default();
             judgement.measured.map_or_else(String::new, |measured| compared(of, &measured, unit, *place, bound))
         }
-        Reason::Order { figure, steps } => {
-            format!("By {}: {}", name(figure), steps.iter().map(step).collect::<Vec<_>>().join(" "))
+        Reason::Order { figure, steps, margin } => {
+            let steps: Vec<String> = steps.iter().map(|one| step(one, *margin)).collect();
+            format!("By {}: {}.", name(figure), steps.join(", "))
+        }
+        Reason::Often { figure, case, rounds, reached, bound, share, .. } => {
+            let share = three_digits(100.0 * share);
+            format!("The {} of {case} reaches {bound} in {reached} of {rounds} rounds; the rule asks for {share} % of them.", name(figure))
+        }
+        Reason::OneOfSeveral { measured, rows } => {
+            format!("{} With {} that could refute the claim by chance, this is not enough.", why(measured, judgement), counted(*rows, "row"))
         }
         Reason::Widens { figure, full, low } => {
             let of =
@@ -50,10 +171,6 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
         }
         Reason::NoFallback { case, from, to } => {
             format!("{case}: nothing fell back. A fallback needs a path that blocks {from}, and --fallback {to}")
-        }
-        Reason::Rows => by_row(rows),
-        Reason::Undecided { because, measured } => {
-            format!("{because} Measured instead: {}", why(measured, judgement, rows))
         }
         Reason::Missing { part } => format!("missing: {part}"),
         Reason::Skipped { because } => format!("skipped: {because}"),
@@ -153,7 +270,10 @@ fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, pla
         Place::Below => format!("{what} is not {bounds}: it is less."),
         Place::Above => format!("{what} is not {bounds}: it is more."),
         Place::Across => format!("{what} is {bounds} in a part of its interval only."),
-        Place::Unknown => format!("{what} has no interval: that needs five rounds that do not differ too much."),
+        Place::Unknown => {
+            let why = measured.why.map_or_else(|| "too few rounds count".to_owned(), |why| crate::trust::why_no_interval(why).to_owned());
+            format!("{what} has no interval: {why}.")
+        }
     }
 }
 
@@ -175,15 +295,18 @@ fn milliseconds(ns: i64) -> String {
     three_digits(ns as f64 / 1e6) + " ms"
 }
 
-fn step(OrderStep { names: [first, second], verdict, ratio, absent }: &OrderStep) -> String {
+fn step(OrderStep { names: [first, second], verdict, ratio, absent }: &OrderStep, margin: f64) -> String {
     let Some(ratio) = ratio.as_ref().map(times) else {
-        let absent = absent.as_ref().map_or_else(String::new, |reason| why(reason, &Judgement::default(), &[]));
-        return format!("{first} and {second}: {}.", absent.trim_end_matches('.'));
+        let absent = absent.as_ref().map_or_else(String::new, |reason| why(reason, &Judgement::default()));
+        return format!("{first} and {second}: {}", absent.trim_end_matches('.'));
     };
     match verdict {
-        Verdict::Holds => format!("{first} < {second}: {ratio}."),
-        Verdict::DoesNotHold => format!("{first} > {second}: {ratio}."),
-        _ => format!("no difference found between {first} and {second}: {ratio}."),
+        Verdict::Confirmed => format!("{first} < {second}: {ratio}"),
+        Verdict::Refuted => format!("{first} > {second}: {ratio}"),
+        Verdict::Equal => {
+            format!("{first} and {second} are equal within {} %: {ratio}", three_digits(100.0 * margin))
+        }
+        _ => format!("{first} and {second} are not separated: {ratio}"),
     }
 }
 
@@ -207,33 +330,6 @@ fn packet(kind: EventKind) -> &'static str {
         EventKind::Segment => "segment with data",
         other => other.word(),
     }
-}
-
-/// Lists rows by verdict: first the rows that count, then the rows that do not count, then skipped rows.
-fn by_row(rows: &[JudgedRow]) -> String {
-    let (tested, skipped): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.iter().partition(|row| row.skipped.is_none());
-    let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) = tested.into_iter().partition(|row| row.counts());
-    let sentence = |begin: &str, list: String| (!list.is_empty()).then(|| format!("{begin}{list}."));
-    let all = [
-        sentence("", by_verdict(&counting)),
-        sentence("Also measured, not part of the verdict: ", by_verdict(&beside)),
-        sentence("Skipped between two hosts: ", row_names(&skipped)),
-    ];
-    all.into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
-
-/// Returns names by verdict: "holds: `tcp`, `udp`; cannot-run: `wan`". Quotes show where a name with commas ends.
-fn by_verdict(rows: &[&JudgedRow]) -> String {
-    let named = Verdict::ALL.iter().filter_map(|verdict| {
-        let of: Vec<&JudgedRow> =
-            rows.iter().filter(|row| row.judgement.verdict == Some(*verdict)).copied().collect();
-        (!of.is_empty()).then(|| format!("{verdict}: {}", row_names(&of)))
-    });
-    named.collect::<Vec<_>>().join("; ")
-}
-
-fn row_names(rows: &[&JudgedRow]) -> String {
-    rows.iter().map(|row| format!("`{}`", row.name)).collect::<Vec<_>>().join(", ")
 }
 
 fn figure_name(name: FigureName) -> &'static str {

@@ -293,9 +293,8 @@ fn runs() -> Command {
 
 fn claims() -> Command {
     let json = || switch("json", "Print the claims as one JSON object");
-    let ids = || {
-        Arg::new("ID").num_args(0..).help("Claims such as B1, or a letter for all claims of a text [default: all]")
-    };
+    let ids = |default: &'static str| Arg::new("ID").num_args(0..).help(default);
+    let file = || path("file", "FILE", "Use the claims of this file (docs/claims.md) instead of the built-in ones");
     let no_csv = || {
         let instead = "claims are printed by --json; `hairpin report RUN --csv` prints each of their runs";
         let refuse = UnknownArgumentValueParser::suggest(instead);
@@ -306,22 +305,36 @@ fn claims() -> Command {
     let run = Command::new("run")
         .about("Test claims on this machine, or with --to on the path to another host: published figure, measured figure and a verdict for each")
         .after_help(AFTER_HELP)
-        .arg(ids())
+        .arg(ids("Claims such as B1, or a letter for all claims of a text").conflicts_with("all"))
+        .arg(switch("all", "Test all claims that can be tested; prints the total time first"))
+        .arg(switch("quick", "At most 10s for each run, and about 10 minutes for all").conflicts_with("rounds"))
+        .arg(valued("link", "LINK", "Test what claims say about paths on this emulated link").conflicts_with("to"))
+        .arg(file())
         .arg(seed.value_parser(value_parser!(u64)))
         .arg(rounds.value_parser(value_parser!(u64).range(1..=10_000)))
-        .arg(path("out", "DIR", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
+        .arg(path("out", "DIR", "Folder for the runs and claims.json; an interrupted one is continued [default: hairpin-runs/TIME-claims]"))
         .args(other_host())
         .args(over_ssh())
         .arg(json())
         .arg(switch("quiet", "Show no progress").short('q'))
         .arg(no_csv());
+    let result = |name: &'static str, help: &'static str| {
+        Arg::new(name).value_parser(value_parser!(PathBuf)).help(help)
+    };
+    let compare = Command::new("compare")
+        .about("Print the claims whose verdicts differ from a reference, and what may be why")
+        .arg(result("REFERENCE", "claims.json or its folder, of another machine or version").required(true))
+        .arg(result("RESULT", "What is compared with it [default: the latest verdicts here]"))
+        .arg(json());
     Command::new("claims")
-        .about("List what published texts claim about transports, and which claims can be tested here")
+        .about("Show what published texts claim about transports, with the latest verdicts of this machine")
         .args_conflicts_with_subcommands(true)
-        .arg(ids())
+        .arg(ids("Claims such as B1, or a letter for all claims of a text [default: all]"))
+        .arg(file())
         .arg(no_csv())
         .arg(json())
         .subcommand(run)
+        .subcommand(compare)
 }
 
 fn serve() -> Command {

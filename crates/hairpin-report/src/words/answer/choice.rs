@@ -91,7 +91,7 @@ pub(super) fn chosen(run: &Run) -> Option<String> {
         0 if met == 1 && choice.cases.len() > 1 && unusable.is_empty() => {
             format!("Only {name} meets these needs: {figures}.")
         }
-        0 => format!("Use {name}: {figures}.{unusable}"),
+        0 => format!("Use {name}: {figures}.{}{unusable}", not_separated(run, choice)),
         others => {
             let names: Vec<String> = choice.best().iter().skip(1).filter_map(named).collect();
             let names = shortened(&names, MAX_NAMED - 1);
@@ -101,6 +101,16 @@ pub(super) fn chosen(run: &Run) -> Option<String> {
             )
         }
     })
+}
+
+/// Names the cases that the run does not separate from the chosen one.
+fn not_separated(run: &Run, choice: &Choice) -> String {
+    let names = choice.not_separated.iter().filter_map(|id| run.case(id).map(short_name));
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(" By {}, not separated from it in this run: {}.", choice.ranked_by, shortened(&names, MAX_NAMED))
 }
 
 /// Returns what a case lacks, in a word or two: `p99 above 1 ms`.

@@ -1,0 +1,35 @@
+//! `often`: in at least a share of the rounds, a figure reaches a bound.
+
+use hairpin_model::{Figure, FigureName, Judgement, Published, Reason, Selector};
+
+use super::figures::{Evidence, figure, with_figure};
+use super::of_round::by_block;
+use super::place::{error, locate, verdict};
+use super::selection::select;
+use super::units::scale;
+use crate::statistics::distribution::binomial_interval;
+
+pub(super) fn judge(
+    name: FigureName,
+    case: &Selector,
+    [bound, share]: [f64; 2],
+    published: &Published,
+    evidence: Evidence<'_>,
+) -> Result<Judgement, Box<Judgement>> {
+    let run = evidence.run;
+    let case = select(run, case)?;
+    figure((case, run), name)?;
+    let unit = published.unit.clone();
+    let scale = scale(name, &unit).ok_or_else(|| {
+        error(super::Verdict::NotTested, Reason::WrongUnit { figure: name, unit: unit.clone() })
+    })?;
+    let rounds = by_block(name, case, run);
+    let reached = rounds.iter().filter(|(_, value)| value * scale >= bound).count() as u64;
+    let rounds = rounds.len() as u64;
+    let [low, high] = binomial_interval(reached, rounds, run.plan.alpha * evidence.alpha_share);
+    let place = locate(Some((low, high)), [share, 1.0]);
+    let reason = Reason::Often { figure: name, case: case.label.clone(), place, rounds, reached, bound, share };
+    let measured = Figure::new(reached as f64 / rounds.max(1) as f64, low, high);
+    let judged = with_figure(measured, "share".to_owned(), verdict(place), reason);
+    Ok(Judgement { margin: Some([Some(share), None]), ..judged })
+}

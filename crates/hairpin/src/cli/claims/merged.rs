@@ -1,0 +1,158 @@
+//! The latest verdicts, from the folders of several runs of claims, and their comparison with other results.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use hairpin_model::{ClaimsReport, Environment, JudgedClaim};
+use hairpin_report::words::write_claims;
+
+use super::{new_report, planned, show};
+use crate::claims::{SelectedClaims, TESTED, choose, texts};
+use crate::cli::exit::{Exit, Stopped};
+use crate::cli::measure::shown;
+use crate::cli::output;
+use crate::session::{RUNS, now_unix_s};
+
+/// Maximum number of folders of claims that are read, newest first, and maximum size of a result.
+const MAX_FOLDERS: usize = 100;
+const MAX_RESULT_BYTES: u64 = 32 << 20;
+
+/// Reads the result of a run of claims. The error names the file.
+pub(super) fn read_result(path: &Path) -> Result<ClaimsReport, String> {
+    let file = if path.is_dir() { path.join(TESTED) } else { path.to_owned() };
+    let mut text = String::new();
+    let read = File::open(&file).and_then(|opened| opened.take(MAX_RESULT_BYTES).read_to_string(&mut text));
+    read.map_err(|error| format!("cannot read {}: {error}", shown(&file)))?;
+    let report: ClaimsReport = serde_json::from_str(&text).map_err(|error| {
+        format!("{} is no result of this version: {error} (hint: repeat `hairpin claims run`)", shown(&file))
+    })?;
+    Ok(report)
+}
+
+/// The results in the default folder, newest first, and how many could not be read.
+fn saved_results() -> (Vec<(PathBuf, ClaimsReport)>, usize) {
+    let folders = std::fs::read_dir(RUNS).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join(TESTED).is_file()).collect();
+    // The names begin with the time.
+    folders.sort_unstable_by(|a, b| b.cmp(a));
+    folders.truncate(MAX_FOLDERS);
+    let (mut results, mut unreadable) = (Vec::new(), 0);
+    for folder in folders {
+        match read_result(&folder) {
+            Ok(report) => results.push((folder, report)),
+            Err(_) => unreadable += 1,
+        }
+    }
+    results.sort_by_key(|(_, report)| std::cmp::Reverse(report.started_unix_s));
+    (results, unreadable)
+}
+
+/// The claims, each with its latest verdict by its present rules on this host alone.
+pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
+    let mut report = new_report(chosen, arguments);
+    let (results, unreadable) = saved_results();
+    let (mut machines, mut other_rules) = (BTreeMap::new(), 0);
+    for claim in &mut report.claims {
+        let tested = results.iter().filter(|(_, result)| result.to.is_none()).filter_map(|(folder, result)| {
+            let found = result.claims.iter().find(|other| other.id == claim.id && other.age_s.is_some())?;
+            Some((folder, result, found))
+        });
+        for (folder, result, found) in tested {
+            if !has_rules_of(found, claim) {
+                other_rules += 1;
+                continue;
+            }
+            *machines.entry(machine(result)).or_insert(0) += 1;
+            report.environment.get_or_insert_with(|| result.environment.clone().unwrap_or_default());
+            let mut latest = found.clone();
+            latest.age_s = Some(now_unix_s().saturating_sub(result.started_unix_s));
+            for row in &mut latest.rows {
+                row.evidence = row.evidence.take().map(|file| shown(&folder.join(file)));
+            }
+            *claim = latest;
+            break;
+        }
+    }
+    if machines.len() > 1 {
+        let of = machines.iter().map(|(machine, claims)| format!("{claims} of {machine}"));
+        report.remarks.push(format!("Verdicts of several machines or versions: {}.", of.collect::<Vec<_>>().join("; ")));
+    }
+    if other_rules > 0 {
+        report.remarks.push(format!("{other_rules} older verdicts by other rules are left out."));
+    }
+    if unreadable > 0 {
+        report.remarks.push(format!("{unreadable} results of other versions are left out."));
+    }
+    report.runs = chosen.iter().flat_map(|of| of.runs().into_iter().map(|run| planned(of, run))).collect();
+    write_claims(&mut report);
+    report
+}
+
+/// Whether both have the same rows with rules of the same dates.
+fn has_rules_of(tested: &JudgedClaim, now: &JudgedClaim) -> bool {
+    let rules = |claim: &JudgedClaim| -> Vec<(String, Option<String>)> {
+        claim.rows.iter().map(|row| (row.name.clone(), row.rule_changed.clone())).collect()
+    };
+    rules(tested) == rules(now)
+}
+
+fn machine(report: &ClaimsReport) -> String {
+    let unknown = Environment::default();
+    let of = report.environment.as_ref().unwrap_or(&unknown);
+    format!("{}, {} CPUs, {}, {} {}", of.cpu_model, of.cpus_online, of.kernel, report.tool.name, report.tool.version)
+}
+
+/// Prints the claims whose verdicts differ between a result and another one, or the latest here, and what may be why.
+///
+/// # Errors
+/// If a result cannot be read.
+pub(super) fn compare(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+    let read = |name: &str| matches.get_one::<PathBuf>(name).map(|path| read_result(path).map_err(Stopped::usage));
+    let Some(reference) = read("REFERENCE").transpose()? else {
+        return Err(Stopped::usage("no reference was given (hint: hairpin claims compare FILE)"));
+    };
+    let here = match read("RESULT").transpose()? {
+        Some(result) => result,
+        None => {
+            let all: Vec<_> = texts().iter().collect();
+            latest(&choose(&all, &[]).map_err(Stopped::usage)?, arguments)
+        }
+    };
+    if matches.get_flag("json") {
+        show(&here, matches);
+        return Ok(Exit::Fine);
+    }
+    let mut lines = vec![
+        format!("Reference  {}", machine(&reference)),
+        format!("Compared   {}", machine(&here)),
+        String::new(),
+    ];
+    let (mut alike, mut differing) = (0, 0);
+    for claim in here.claims.iter().filter(|claim| claim.age_s.is_some()) {
+        let Some(other) = reference.claims.iter().find(|other| other.id == claim.id && other.age_s.is_some()) else {
+            continue;
+        };
+        if other.headline == claim.headline {
+            alike += 1;
+            continue;
+        }
+        differing += 1;
+        let why = if !has_rules_of(other, claim) {
+            "the rules differ"
+        } else if claim.about == hairpin_model::claim::About::SetUp {
+            "the path is set up alike: the kernels or the load of the machines differ"
+        } else {
+            "the machines differ"
+        };
+        lines.push(format!("{:<5}{}", claim.id, claim.text.sentence));
+        lines.push(format!("     Reference: {}", other.text.sentence));
+        lines.push(format!("     Why it may: {why}."));
+    }
+    lines.push(format!("{alike} verdicts agree, {differing} differ."));
+    output::text(&(lines.join("\n") + "\n"));
+    Ok(Exit::Fine)
+}
