@@ -40,5 +40,5 @@ pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) 
         Some(Point { x: Place::bare(varied(row)), y: place(row)?, words, label: String::new(), ring: false })
     };
     let frame = Frame { blocks, looks, x: &x, y: &y };
-    frame.plots(described, &[], &[], |_, series| vec![frame.curve(series, |row| point(series, row))])
+    frame.plots(described, &[], |_, series| vec![frame.curve(series, |row| point(series, row))])
 }

@@ -34,7 +34,7 @@ pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) 
         let label = if has_labels { batch.to_string() } else { String::new() };
         Some(Point { x, y, words, label, ring: false })
     };
-    frame.plots("One-way latency by messages received per second", &[], &[], |panel, series| {
+    frame.plots("One-way latency by messages received per second", &[], |panel, series| {
         vec![frame.curve(series, |row| point(panel, series, row))]
     })
 }

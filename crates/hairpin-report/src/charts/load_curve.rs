@@ -1,10 +1,12 @@
-//! The load curve: delivered by offered messages per second, and below it one-way latency. A ring marks the knee.
+//! The load curve: the share of messages not delivered by offered messages per second, and below it one-way latency. A
+//! ring marks the knee.
 
 use std::collections::BTreeMap;
 
-use hairpin_model::{CaseSummary, Figure, Knee};
+use hairpin_model::{CaseSummary, Figure, Knee, quantities};
 
-use super::plot::{Curve, Frame, Place, Point, log_scale};
+use super::axis::Axis;
+use super::plot::{Curve, Frame, Place, Point, Scale, log_scale};
 use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use super::svg::sample;
@@ -20,18 +22,23 @@ pub(crate) fn charts(
     let valid = || blocks.rows().filter(|row| row.valid);
     let offered: Vec<f64> = valid().map(varied).collect();
     let x = log_scale(offered.iter().copied(), "messages offered per second (log scale)", 6, rate)?;
-    let delivered = valid().filter_map(|row| Place::of(delivered(row))).flat_map(Place::values);
-    let y =
-        log_scale(delivered.chain(offered.iter().copied()), "messages delivered per second (log scale)", 8, rate)?;
-    let above = delivered_plots(knees, &Frame { blocks, looks, x: &x, y: &y })?;
+    let missing = valid().filter_map(|row| Place::from_zero(missing(row))).flat_map(Place::values);
+    let axis = Axis::from_zero(missing.chain([MIN_MISSING]))?;
+    let ticks = axis.ticks(6, quantities::share);
+    let y = Scale { axis, title: "not delivered in time".to_owned(), ticks };
+    let above = missing_plots(knees, &Frame { blocks, looks, x: &x, y: &y })?;
     let latencies = valid().flat_map(|row| [row.primary().latency_ns.p50, row.primary().latency_ns.p99]);
     let places = latencies.filter_map(Place::of).flat_map(Place::values);
     let below = log_scale(places, "one-way latency, due to received (log scale)", 8, |ns| Quantity::Latency.tick(ns));
     Some((above, below.and_then(|y| latency_plots(&Frame { blocks, looks, x: &x, y: &y }))))
 }
 
-fn delivered(row: &CaseSummary) -> Option<Figure> {
-    row.one_way()?.delivered_per_s
+/// The chart reaches at least this share, so that a loss of nothing does not look large.
+const MIN_MISSING: f64 = 0.02;
+
+/// The share of the offered messages that was not delivered.
+fn missing(row: &CaseSummary) -> Option<Figure> {
+    Some(row.one_way()?.delivered_share?.falling(|share| (1.0 - share).clamp(0.0, 1.0)))
 }
 
 /// Whether the case's rate is the knee of its sweep; false if every rate of the sweep was delivered.
@@ -42,25 +49,22 @@ fn is_knee(knees: &[Knee], row: &CaseSummary) -> bool {
     })
 }
 
-fn delivered_plots(knees: &[Knee], frame: &Frame<'_>) -> Option<String> {
+fn missing_plots(knees: &[Knee], frame: &Frame<'_>) -> Option<String> {
     let ring = "<svg class=\"swatch\" width=\"20\" height=\"20\" aria-hidden=\"true\"><circle class=\"knee\" cx=\"10\" \
                 cy=\"10\" r=\"9\"/></svg>";
     let is_marked = frame.blocks.rows().any(|row| row.valid && is_knee(knees, row));
     let knee = is_marked.then(|| (ring.to_owned(), "knee: the highest rate delivered whole (99 %)".to_owned()));
-    let more: Vec<(String, String)> =
-        [(sample("key-behind"), "all delivered".to_owned())].into_iter().chain(knee).collect();
+    let more: Vec<(String, String)> = knee.into_iter().collect();
     let point = |series: &Series<'_>, row: &CaseSummary| {
-        let y = Place::of(delivered(row)).filter(|_| row.valid)?;
+        let y = Place::from_zero(missing(row)).filter(|_| row.valid)?;
         let ring = is_knee(knees, row);
-        let delivered = Quantity::Rate.with_bounds(delivered(row)?);
+        let delivered = Quantity::Rate.with_bounds(row.one_way()?.delivered_per_s?);
         let knee = if ring { "; the knee" } else { "" };
-        let words = format!("{}: delivered {delivered}{knee}", offered_words(series, row));
+        let missing = quantities::share(missing(row)?.value);
+        let words = format!("{}: delivered {delivered}, {missing} missing{knee}", offered_words(series, row));
         Some(Point { x: Place::bare(varied(row)), y, words, label: String::new(), ring })
     };
-    let low = frame.x.axis.low.max(frame.y.axis.low);
-    let high = frame.x.axis.high.min(frame.y.axis.high);
-    let behind = [(low, low), (high, high)];
-    frame.plots("Messages delivered per second by messages offered", &behind, &more, |_, series| {
+    frame.plots("Share of the offered messages that was not delivered", &more, |_, series| {
         vec![frame.curve(series, |row| point(series, row))]
     })
 }
@@ -76,7 +80,7 @@ fn latency_plots(frame: &Frame<'_>) -> Option<String> {
         Curve { looks: SeriesStyle { dash, ..curve.looks }, ..curve }
     };
     let more = [(sample("key-plain"), "p50".to_owned()), (sample("key-plain broken"), "p99".to_owned())];
-    frame.plots("One-way latency, p50 and p99, by messages offered per second", &[], &more, |_, series| {
+    frame.plots("One-way latency, p50 and p99, by messages offered per second", &more, |_, series| {
         vec![
             curve(series, "p50", 0, |row| row.primary().latency_ns.p50),
             curve(series, "p99", 1, |row| row.primary().latency_ns.p99),

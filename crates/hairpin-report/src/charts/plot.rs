@@ -51,8 +51,6 @@ struct Plot<'p> {
     x: &'p Scale,
     y: &'p Scale,
     curves: Vec<Curve>,
-    /// A line behind the curves, as values on both scales.
-    behind: &'p [(f64, f64)],
 }
 
 /// The properties that all plots of a chart share. Each panel has one plot.
@@ -70,11 +68,10 @@ impl Frame<'_> {
     }
 
     /// Draws a plot for each panel that has a curve, side by side, and below them the legend with `more` entries (sample
-    /// as markup, and text); `behind` is a line drawn behind the curves. `None` without plots.
+    /// as markup, and text). `None` without plots.
     pub(super) fn plots(
         &self,
         described: &str,
-        behind: &[(f64, f64)],
         more: &[(String, String)],
         curves: impl Fn(&Panel<'_>, &Series<'_>) -> Vec<Curve>,
     ) -> Option<String> {
@@ -83,7 +80,7 @@ impl Frame<'_> {
             let curves: Vec<Curve> = panel.series.iter().flat_map(|series| curves(panel, series)).collect();
             if curves.iter().any(|curve| curve.points.len() > 1) {
                 let described = format!("{described}, {}", panel.title);
-                let plot_html = Plot { described, x: self.x, y: self.y, curves, behind }.finish();
+                let plot_html = Plot { described, x: self.x, y: self.y, curves }.finish();
                 let title = escape(&panel.title);
                 let _ = write!(html, "<figure class=\"xy\"><figcaption>{title}</figcaption>{plot_html}</figure>");
             }
@@ -106,6 +103,12 @@ impl Place {
         Some(Self { value, interval: figure.interval() })
     }
 
+    /// Returns the figure as a place on a scale that begins at 0.
+    pub(super) fn from_zero(figure: Option<Figure>) -> Option<Self> {
+        let figure = figure?;
+        Some(Self { value: figure.finite()?, interval: figure.interval() })
+    }
+
     pub(super) fn values(self) -> impl Iterator<Item = f64> {
         let bounds = self.interval.into_iter().flat_map(|(low, high)| [low, high]);
         [self.value].into_iter().chain(bounds)
@@ -116,10 +119,6 @@ impl Plot<'_> {
     fn finish(&self) -> String {
         let mut marks = String::new();
         let mut lines = String::new();
-        if !self.behind.is_empty() {
-            let corners: Vec<String> = self.behind.iter().map(|(x, y)| self.corner(*x, *y)).collect();
-            let _ = write!(lines, "<polyline class=\"behind\" points=\"{}\"/>", corners.join(" "));
-        }
         let mut labelled: Vec<(f64, f64)> = Vec::new();
         for curve in &self.curves {
             let classes = curve.looks.classes();

@@ -66,12 +66,12 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
             pictures.push(picture("Goodput by write size", INTERVALS.to_owned(), full_rate::chart(&blocks, &looks)))
         }
         CaseKind::Offered => {
-            let (delivered, latency) = load_curve::charts(&run.answer.knees, &blocks, &looks)
+            let (missing, latency) = load_curve::charts(&run.answer.knees, &blocks, &looks)
                 .map_or((None, None), |(above, below)| (Some(above), below));
             pictures.push(picture(
-                "Delivered against offered load",
-                format!("At points on the dashed line, every offered message was delivered in time. {INTERVALS}"),
-                delivered,
+                "Losses against offered load",
+                format!("The share of the offered messages that was not delivered in time. {INTERVALS}"),
+                missing,
             ));
             pictures.push(picture("Latency against offered load", INTERVALS.to_owned(), latency));
         }
