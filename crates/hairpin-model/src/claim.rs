@@ -358,7 +358,8 @@ impl Rule {
         let own = |selector| (None, selector);
         match self {
             Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
-                let against = of.against.iter().flat_map(|pool| &pool.0).map(|case| (of.against_run.as_deref(), case));
+                let against =
+                    of.against.iter().flat_map(|pool| &pool.0).map(|case| (of.against_run.as_deref(), case));
                 of.case.0.iter().map(own).chain(against).collect()
             }
             Self::Share { whole, rest, .. } => vec![own(whole), own(rest)],
@@ -450,10 +451,14 @@ pub enum BadClaim {
     #[error("{0} has no published value (hint: add `published`, or a row of the claim's table)")]
     Unpublished(String),
     /// All rows only show figures of other settings.
-    #[error("no row of {0} is about the text's own setting (hint: omit `other_setting` in the row that tests the text)")]
+    #[error(
+        "no row of {0} is about the text's own setting (hint: omit `other_setting` in the row that tests the text)"
+    )]
     OtherSettings(String),
     /// Pools of different lengths, or several cases without others to divide by.
-    #[error("the pools of {0} differ in length, or several cases have none to divide by (hint: give lists of one length)")]
+    #[error(
+        "the pools of {0} differ in length, or several cases have none to divide by (hint: give lists of one length)"
+    )]
     Pools(String),
 }
 

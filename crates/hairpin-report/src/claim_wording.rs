@@ -90,7 +90,8 @@ pub(crate) fn source(of: &Source) -> String {
 /// Returns notes on a row: its stand-in, why it only shows figures, and what is missing.
 pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
-    let shown = row.shown.as_ref().map(|because| format!("Shown, decides nothing: {}", because.trim_end_matches('.')));
+    let shown =
+        row.shown.as_ref().map(|because| format!("Shown, decides nothing: {}", because.trim_end_matches('.')));
     let missing = row.missing.as_ref().map(|part| format!("Missing: {part}"));
     let skipped = row.skipped.as_ref().map(|why| format!("Skipped: {why}"));
     [shown, stand_in, missing, skipped].into_iter().flatten().collect()
@@ -101,7 +102,8 @@ pub(crate) fn answer(report: &ClaimsReport) -> String {
     let claims = counted(report.claims.len() as u64, "claim");
     let tested = report.claims.iter().any(|claim| claim.age_s.is_some());
     let count = |headline: &Headline| (report.count(*headline), *headline);
-    let mut counts: Vec<(usize, Headline)> = Headline::ALL.iter().map(count).filter(|(count, _)| *count > 0).collect();
+    let mut counts: Vec<(usize, Headline)> =
+        Headline::ALL.iter().map(count).filter(|(count, _)| *count > 0).collect();
     let untested = report.claims.iter().filter(|claim| claim.headline.is_none()).count();
     if !tested {
         return format!("{claims}: {untested} can be tested here, {} not yet.", report.claims.len() - untested);

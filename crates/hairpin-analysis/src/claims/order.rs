@@ -34,14 +34,9 @@ pub(super) fn judge(
     }
 }
 
-fn step(
-    name: FigureName,
-    cases: [&Pool; 2],
-    names: &[String],
-    margin: f64,
-    evidence: Evidence<'_>,
-) -> OrderStep {
-    let ratio = pairs(cases.map(|pool| (pool, evidence.run))).and_then(|pairs| ratio(name, &pairs, evidence.alpha_share));
+fn step(name: FigureName, cases: [&Pool; 2], names: &[String], margin: f64, evidence: Evidence<'_>) -> OrderStep {
+    let ratio =
+        pairs(cases.map(|pool| (pool, evidence.run))).and_then(|pairs| ratio(name, &pairs, evidence.alpha_share));
     let verdict = match &ratio {
         Ok(ratio) => direction(ratio.bounds, margin),
         Err(absent) => absent.verdict.unwrap_or(Verdict::NotTested),

@@ -117,7 +117,11 @@ fn show_row(page: &mut Page, row: &JudgedRow) {
     let rule = row.rule_because.as_ref().zip(row.rule_changed.as_ref());
     if let Some((because, changed)) = rule {
         let evidence = row.evidence.as_ref().map_or_else(String::new, |file| format!(" Evidence: {file}."));
-        page.paragraph(ID_WIDTH + 2, DIM, &format!("Rule of {changed}: {}.{evidence}", because.trim_end_matches('.')));
+        page.paragraph(
+            ID_WIDTH + 2,
+            DIM,
+            &format!("Rule of {changed}: {}.{evidence}", because.trim_end_matches('.')),
+        );
     }
 }
 

@@ -14,7 +14,8 @@ use crate::claim_wording;
 pub fn write_claims(report: &mut ClaimsReport) {
     for claim in &mut report.claims {
         for row in &mut claim.rows {
-            row.judgement.why = row.judgement.reason.as_ref().map_or_else(String::new, |reason| why(reason, &row.judgement));
+            row.judgement.why =
+                row.judgement.reason.as_ref().map_or_else(String::new, |reason| why(reason, &row.judgement));
         }
         claim.text.sentence = sentence(claim);
         claim.decides = decides(claim);
@@ -31,9 +32,12 @@ fn sentence(claim: &JudgedClaim) -> String {
     };
     let clauses = match headline {
         Headline::NotYet | Headline::NotTestable => vec![lacking(claim)],
-        Headline::OtherHardware => {
-            claim.rows.iter().filter(|row| row.other_hardware && row.judgement.measured.is_some()).map(clause).collect()
-        }
+        Headline::OtherHardware => claim
+            .rows
+            .iter()
+            .filter(|row| row.other_hardware && row.judgement.measured.is_some())
+            .map(clause)
+            .collect(),
         Headline::Contradicted => with(&[Verdict::Refuted]),
         Headline::Undecided => undecided(claim),
         Headline::NoDifference => with(&[Verdict::Equal]),
@@ -150,10 +154,17 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
         }
         Reason::Often { figure, case, rounds, reached, bound, share, .. } => {
             let share = three_digits(100.0 * share);
-            format!("The {} of {case} reaches {bound} in {reached} of {rounds} rounds; the rule asks for {share} % of them.", name(figure))
+            format!(
+                "The {} of {case} reaches {bound} in {reached} of {rounds} rounds; the rule asks for {share} % of them.",
+                name(figure)
+            )
         }
         Reason::OneOfSeveral { measured, rows } => {
-            format!("{} With {} that could refute the claim by chance, this is not enough.", why(measured, judgement), counted(*rows, "row"))
+            format!(
+                "{} With {} that could refute the claim by chance, this is not enough.",
+                why(measured, judgement),
+                counted(*rows, "row")
+            )
         }
         Reason::Widens { figure, full, low } => {
             let of =
@@ -271,7 +282,10 @@ fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, pla
         Place::Above => format!("{what} is not {bounds}: it is more."),
         Place::Across => format!("{what} is {bounds} in a part of its interval only."),
         Place::Unknown => {
-            let why = measured.why.map_or_else(|| "too few rounds count".to_owned(), |why| crate::trust::why_no_interval(why).to_owned());
+            let why = measured.why.map_or_else(
+                || "too few rounds count".to_owned(),
+                |why| crate::trust::why_no_interval(why).to_owned(),
+            );
             format!("{what} has no interval: {why}.")
         }
     }

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::clean::SELECTORS;
+use super::drop_in::AS;
 use super::flags::{optional, path, switch, valued};
 use super::link::words;
 use super::measure::{ALL_ROUNDS, NO_SAMPLES};
@@ -57,7 +58,11 @@ pub fn command(program: &Program) -> Command {
 }
 
 fn experiment_command(experiment: &'static Experiment) -> Command {
-    with_knobs(Command::new(experiment.name).about(experiment.question).after_help(AFTER_HELP), experiment)
+    let command = Command::new(experiment.name).about(experiment.question).after_help(AFTER_HELP);
+    let drop_in =
+        valued(AS, "PROGRAM", "Do what the program of a published text does, and print its lines (docs/claims.md)");
+    let writes = experiment.knobs.iter().any(|knob| knob.name == "writes");
+    with_knobs(command, experiment).args(writes.then(|| drop_in.hide_short_help(true)))
 }
 
 fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
@@ -318,9 +323,8 @@ fn claims() -> Command {
         .arg(json())
         .arg(switch("quiet", "Show no progress").short('q'))
         .arg(no_csv());
-    let result = |name: &'static str, help: &'static str| {
-        Arg::new(name).value_parser(value_parser!(PathBuf)).help(help)
-    };
+    let result =
+        |name: &'static str, help: &'static str| Arg::new(name).value_parser(value_parser!(PathBuf)).help(help);
     let compare = Command::new("compare")
         .about("Print the claims whose verdicts differ from a reference, and what may be why")
         .arg(result("REFERENCE", "claims.json or its folder, of another machine or version").required(true))

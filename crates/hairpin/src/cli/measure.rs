@@ -17,7 +17,7 @@ use hairpin_store::RunFolder;
 use super::exit::{Exit, Stopped};
 use super::progress::Progress;
 use super::report::{PAGE, show, write_page};
-use super::{output, two_hosts};
+use super::{command, drop_in, output, two_hosts};
 use crate::interrupt;
 use crate::program::Program;
 use crate::remote::Remote;
@@ -36,6 +36,29 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 /// # Errors
 /// If a setting is invalid, or a run folder cannot be created. Nothing was measured then.
 pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+    let drop_in = matches.try_get_one::<String>(drop_in::AS).ok().flatten();
+    if let Some(like) = drop_in {
+        let words = drop_in::expanded(like, arguments).map_err(Stopped::usage)?;
+        let parsed = command::command(program).try_get_matches_from(&words);
+        let parsed = parsed.map_err(|error| Stopped::usage(error.to_string()))?;
+        let Some((_, own)) = parsed.subcommand() else { return Err(Stopped::usage("no experiment")) };
+        let (run, exit) = measured(program, name, own, &words)?;
+        let lines = drop_in::lines(like, &run).join("\n");
+        if !own.get_flag("json") {
+            output::text(&format!("\n{lines}\n"));
+        }
+        return Ok(exit);
+    }
+    measured(program, name, matches, arguments).map(|(_, exit)| exit)
+}
+
+/// Runs an experiment, saves it and reports it.
+fn measured(
+    program: &Program,
+    name: &str,
+    matches: &ArgMatches,
+    arguments: &[OsString],
+) -> Result<(Run, Exit), Stopped> {
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut session = session_of(program, name, matches)?.command_line(hairpin_hosts::ticket::redacted(&words));
     if let Some(folder) = matches.get_one::<PathBuf>("out") {
@@ -51,12 +74,13 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     let printed = show(&folder, &run, matches);
     let is_complete = was_saved(&folder, &run);
     printed?;
-    Ok(match run.state {
+    let exit = match run.state {
         State::Interrupted => Exit::Interrupted,
         _ if !is_complete => Exit::RoundsFailed,
         _ if is_unusable(&run) => Exit::Unusable,
         _ => Exit::Fine,
-    })
+    };
+    Ok((run, exit))
 }
 
 /// Writes the page of a run, and names it and the folder, or the errors. Returns whether all rounds were measured and

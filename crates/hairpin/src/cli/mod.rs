@@ -7,6 +7,7 @@ pub mod claims;
 pub mod clean;
 pub mod command;
 pub mod compare;
+mod drop_in;
 pub mod exit;
 mod flags;
 mod gate;
