@@ -1,6 +1,6 @@
 //! The parsed value of a knob.
 
-use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Pacing, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Pacing, Source, Timestamps};
 use hairpin_model::{
     Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
     Writes,
@@ -73,4 +73,16 @@ macro_rules! word_of_knob {
     };
 }
 
-word_of_knob!(Waiting, Placement, EndKind, CpuIdle, Direction, Pacing, Source, LoadWays, WhichCpus, ConnectionUse);
+word_of_knob!(
+    Waiting,
+    Placement,
+    EndKind,
+    CpuIdle,
+    Direction,
+    Pacing,
+    Source,
+    LoadWays,
+    WhichCpus,
+    ConnectionUse,
+    Timestamps
+);

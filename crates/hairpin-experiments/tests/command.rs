@@ -166,7 +166,14 @@ fn a_command_of_several_cases_plans_all_of_them() {
         |case: Case, options: &str| case.with(|case| case.primary_mut().options = Options::parse(options).unwrap());
     let tcp = || Case::ping_pong("tcp");
     let rcvbuf = |options| {
-        case(Case::of(Flow::one_way("udp", Load::Messages { size_bytes: 64, batch: 1 }, Direction::Up)), options)
+        case(
+            Case::of(Flow::one_way(
+                "udp",
+                Load::Messages { size_bytes: 64, batch: 1, timestamps: hairpin_model::flow::Timestamps::Sampled },
+                Direction::Up,
+            )),
+            options,
+        )
     };
     let pairs = [
         [case(tcp(), ""), case(tcp(), "nodelay=on")],

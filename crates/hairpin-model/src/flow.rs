@@ -95,6 +95,20 @@ words! {
 }
 
 words! {
+    /// Which messages of a load carry a timestamp, so that their latency is recorded.
+    #[derive(Default)]
+    pub enum Timestamps: "timestamps" {
+        /// One in a few, so that recording costs little.
+        #[default]
+        Sampled = "sampled",
+        /// Every message.
+        Every = "every",
+        /// None: messages are only counted.
+        None = "none",
+    }
+}
+
+words! {
     /// How a sender keeps to the times at which messages are due.
     pub enum Pacing: "pacing method" {
         /// Sleeps until shortly before the time, then polls the clock.
@@ -150,6 +164,8 @@ pub enum Load {
         size_bytes: u64,
         /// Messages per send call; if the transport keeps boundaries, also the maximum per receive call.
         batch: u64,
+        #[serde(default, skip_serializing_if = "is_default")]
+        timestamps: Timestamps,
     },
     /// One way: data is written as fast as the receiver accepts it.
     Stream {
@@ -193,6 +209,14 @@ impl Load {
     }
 
     /// Messages per send call.
+    pub fn timestamps(&self) -> Timestamps {
+        match self {
+            Self::Messages { timestamps, .. } => *timestamps,
+            Self::Offered { .. } => Timestamps::Every,
+            _ => Timestamps::Sampled,
+        }
+    }
+
     pub fn batch(&self) -> u64 {
         if let Self::Messages { batch, .. } = self { *batch } else { 1 }
     }
@@ -389,10 +413,13 @@ impl Flow {
             }
         }
         match (&self.load, self.load.size_bytes(), self.load.reply_size_bytes()) {
-            (Load::Messages { batch, .. }, size, _) => {
+            (Load::Messages { batch, timestamps, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));
                 if *batch > 1 {
                     words.push(format!("batch {batch}"));
+                }
+                if *timestamps != Timestamps::Sampled {
+                    words.push(format!("timestamps {timestamps}"));
                 }
             }
             (Load::Stream { source, .. }, size, _) => {

@@ -20,6 +20,7 @@ words! {
         Pipeline = "pipeline",
         Remedy = "remedy",
         Batch = "batch",
+        Timestamps = "timestamps",
         Source = "source",
         Arrivals = "arrivals",
         Pacing = "pacing",
@@ -117,8 +118,12 @@ fn load_choices(load: &Load) -> Vec<(Subject, String)> {
                 (Subject::Size, reply),
             ]);
         }
-        Load::Messages { size_bytes, batch } => {
-            choices.extend([(Subject::Size, exact_bytes(*size_bytes)), (Subject::Batch, batch.to_string())]);
+        Load::Messages { size_bytes, batch, timestamps } => {
+            choices.extend([
+                (Subject::Size, exact_bytes(*size_bytes)),
+                (Subject::Batch, batch.to_string()),
+                (Subject::Timestamps, timestamps.to_string()),
+            ]);
         }
         Load::Stream { write_size_bytes, source } => {
             choices.extend([(Subject::Size, exact_bytes(*write_size_bytes)), (Subject::Source, source.to_string())]);

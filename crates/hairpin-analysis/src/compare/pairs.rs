@@ -143,6 +143,7 @@ fn rank(about: Subject, case: &Case) -> Option<u64> {
         Subject::Connections if is_one_way => u64::from(flow.connections),
         Subject::Threads if is_one_way => u64::from(flow.threads),
         Subject::Batch => flow.load.batch(),
+        Subject::Timestamps => flow.load.timestamps() as u64,
         Subject::Size if matches!(flow.load, Load::Stream { .. }) => flow.load.size_bytes(),
         Subject::Source => flow.load.source()? as u64,
         Subject::Arrivals => match flow.load.offered()?.0 {

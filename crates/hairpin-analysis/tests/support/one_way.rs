@@ -8,7 +8,11 @@ use super::{Fixture, back_to_back};
 
 /// Messages of 64 B in batches.
 pub fn messages(transport: &str, batch: u64) -> Case {
-    Case::of(Flow::one_way(transport, Load::Messages { size_bytes: 64, batch }, Direction::Up))
+    Case::of(Flow::one_way(
+        transport,
+        Load::Messages { size_bytes: 64, batch, timestamps: hairpin_model::flow::Timestamps::Sampled },
+        Direction::Up,
+    ))
 }
 
 pub fn stream(transport: &str, write_size_bytes: u64) -> Case {

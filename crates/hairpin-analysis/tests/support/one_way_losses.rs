@@ -7,7 +7,11 @@ use super::{Fixture, back_to_back};
 
 /// Messages of 100 B upwards at full rate.
 pub fn messages(transport: &str) -> Case {
-    Case::of(Flow::one_way(transport, Load::Messages { size_bytes: 100, batch: 1 }, Direction::Up))
+    Case::of(Flow::one_way(
+        transport,
+        Load::Messages { size_bytes: 100, batch: 1, timestamps: hairpin_model::flow::Timestamps::Sampled },
+        Direction::Up,
+    ))
 }
 
 /// 1 000 messages of 100 B per second upwards.

@@ -259,6 +259,7 @@ impl OneWay<'_> {
             waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
+            timestamps: order.case.primary().load.timestamps(),
             source: if let Load::Stream { source, .. } = order.case.primary().load { source } else { Source::Buffer },
             unchanging: order.case.primary().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
@@ -277,7 +278,6 @@ impl OneWay<'_> {
         stop: &AtomicBool,
     ) -> Result<Outcome, Failure> {
         let load = &self.order.case.primary().load;
-        let every_time = matches!(load, Load::Offered { .. });
         let gaps_of_ns = match load {
             Load::Offered { offered_per_s, pacing: Pacing::Kernel, .. } => Some(1e9 / offered_per_s),
             _ => None,
@@ -290,7 +290,7 @@ impl OneWay<'_> {
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
             read_size_bytes: if matches!(load, Load::Stream { .. }) { READ_BYTES.1 } else { READ_BYTES.0 },
-            every_time,
+            timestamps: load.timestamps(),
             gaps_of_ns,
             keep_times: self.keep_times(),
             quiet_ns: QUIET_NS.saturating_add(longest_gap_ns(&self.order.case)),

@@ -3,16 +3,23 @@
 use hairpin_transports::Batch;
 
 use super::DriverError;
+use hairpin_model::flow::Timestamps;
+
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, number, stamp};
 
 /// Minimum bytes from one timestamped message to the next: few enough for a distribution, many enough to be cheap.
 const BYTES_PER_STAMP: usize = 8192;
 
 /// Returns N, a power of two: one in N messages of this size carries a timestamp (byte stream) or is recorded (with
-/// boundaries). Returns `None` if a message has no room for a timestamp.
-pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
+/// boundaries). Returns `None` if none does, or a message has no room for a timestamp.
+pub fn stamp_every(size_bytes: usize, boundaries: bool, timestamps: Timestamps) -> Option<u64> {
     let least = if boundaries { HEADER_BYTES + STAMP_BYTES } else { STAMP_BYTES };
-    (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes).next_power_of_two() as u64)
+    let every = match timestamps {
+        Timestamps::Sampled => BYTES_PER_STAMP.div_ceil(size_bytes.max(1)).next_power_of_two() as u64,
+        Timestamps::Every => 1,
+        Timestamps::None => return None,
+    };
+    (size_bytes >= least).then_some(every)
 }
 
 /// Size of the nonce that a receiver quotes, at the end of a message.
@@ -66,7 +73,12 @@ pub(super) const NEVER: u64 = 1 << 60;
 
 impl Messages {
     /// Creates a buffer for `batch` messages of `size` bytes.
-    pub(super) fn new(size: usize, batch: usize, boundaries: bool) -> Result<Self, DriverError> {
+    pub(super) fn new(
+        size: usize,
+        batch: usize,
+        boundaries: bool,
+        timestamps: Timestamps,
+    ) -> Result<Self, DriverError> {
         let least = if boundaries { HEADER_BYTES } else { 1 };
         if size < least {
             return Err(DriverError::TooShort { bytes: size, least });
@@ -78,18 +90,12 @@ impl Messages {
             size,
             batch: batch as u64,
             boundaries,
-            stamp_every: stamp_every(size, boundaries).unwrap_or(NEVER),
+            stamp_every: stamp_every(size, boundaries, timestamps).unwrap_or(NEVER),
             filled: Phase::WarmUp,
             stamped: Vec::with_capacity(batch + 1),
             stamped_ns: 0,
             nonce: 0,
         })
-    }
-
-    /// Timestamps every message, if messages have room for a timestamp.
-    pub(super) fn all_stamped(self) -> Self {
-        let stamp_every = if self.stamp_every == NEVER { NEVER } else { 1 };
-        Self { stamp_every, ..self }
     }
 
     /// Never changes the bytes of a stream after a call, as MSG_ZEROCOPY requires.
@@ -132,7 +138,7 @@ impl Messages {
     #[inline]
     pub(super) fn prepare(&mut self, offer: Offer, mut now_ns: impl FnMut() -> u64) {
         if self.boundaries {
-            self.stamped_ns = now_ns();
+            self.stamped_ns = if self.stamp_every == NEVER { 0 } else { now_ns() };
             let messages = self.bytes.chunks_exact_mut(self.size);
             for (sequence, message) in (offer.first..offer.first + offer.count).zip(messages) {
                 number(message, offer.phase, sequence, self.stamped_ns);

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use hairpin_model::Waiting;
+use hairpin_model::flow::Timestamps;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
 use super::end::{End, room_for};
@@ -28,8 +29,8 @@ pub struct Receiving<'a, C> {
     pub batch: usize,
     /// Maximum bytes per read of a byte stream.
     pub read_size_bytes: usize,
-    /// Whether every message is timestamped and recorded. Otherwise the interval is [`stamp_every`].
-    pub every_time: bool,
+    /// Which messages are timestamped and recorded.
+    pub timestamps: Timestamps,
     /// Intended gap between arrivals in ns, to measure how even the gaps are; `None` to not measure them.
     pub gaps_of_ns: Option<f64>,
     /// Maximum number of messages whose times are kept individually.
@@ -93,13 +94,13 @@ impl<C: Clock> Receiving<'_, C> {
         // One extra byte, to detect messages that are too long.
         let (slots, size) =
             if self.boundaries { (self.batch, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
-        let every = stamp_every(self.write_size_bytes, self.boundaries);
+        let every = stamp_every(self.write_size_bytes, self.boundaries, self.timestamps);
         let mut run = Run {
             order: self,
             end,
             lanes: wires.iter().map(|_| lane()).collect(),
             open: wires.len(),
-            stamp_every: every.map_or(NEVER, |every| if self.every_time { 1 } else { every }),
+            stamp_every: every.unwrap_or(NEVER),
             gaps: self.gaps_of_ns.map(Gaps::new),
             sent: None,
             has_begun: false,
@@ -138,7 +139,7 @@ impl<C: Clock> Run<'_, C> {
         // A stream whose warm-up bytes have arrived is timed from the end of the sender's warm-up, because buffered
         // warm-up bytes share the path with measured bytes. Other loads are timed from the first measured arrival.
         let has_come = self.end.total.warm_up.bytes_received > 0;
-        if !self.has_begun && has_come && !self.order.every_time && marks.measures() {
+        if !self.has_begun && has_come && self.order.timestamps != Timestamps::Every && marks.measures() {
             self.begin(marks);
             self.end.begin();
         }

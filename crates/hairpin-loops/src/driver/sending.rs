@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::flow::Source;
+use hairpin_model::flow::{Source, Timestamps};
 use hairpin_model::{Extent, Waiting};
 use hairpin_transports::{Interest, Repeated, Wire, WireError};
 
@@ -24,6 +24,7 @@ pub struct Sending<'a, C> {
     pub write_size_bytes: usize,
     /// Maximum number of messages per call, 1 to [`hairpin_transports::Batch::MAX_MESSAGES`].
     pub batch: usize,
+    pub timestamps: Timestamps,
     /// Source of the bytes. Only bytes from memory carry timestamps.
     pub source: Source,
     /// The kernel may read a stream's bytes after the send call, so they never change and carry no timestamps.
@@ -76,7 +77,7 @@ struct Run<'a, C> {
 impl<C: Clock> Sending<'_, C> {
     /// Sends on all wires.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
+        let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries, self.timestamps)?;
         let messages = if self.unchanging { messages.unchanging() } else { messages };
         let mut end = End::new((self.clock, self.stop), self.within_ns, self.waiting, Interest::Write, wires)?;
         end.states = SenderStates::new(end.now_ns, self.keep_states);

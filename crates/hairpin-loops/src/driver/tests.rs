@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hairpin_model::flow::{Pacing, Source};
+use hairpin_model::flow::{Pacing, Source, Timestamps};
 use hairpin_model::{Arrivals, Extent, Fact, Times, Waiting};
 use hairpin_transports::{Wire, WireError};
 use proptest::prelude::*;
@@ -207,6 +207,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
         waiting: Waiting::Spin,
         write_size_bytes: size,
         batch,
+        timestamps: Timestamps::Sampled,
         source: Source::Buffer,
         unchanging,
         warm_up: Extent::Count(10),
@@ -232,7 +233,7 @@ fn receiving(clock: &ManualClock) -> Receiving<'_, ManualClock> {
         write_size_bytes: 8,
         batch: 1,
         read_size_bytes: 1 << 16,
-        every_time: false,
+        timestamps: Timestamps::Sampled,
         gaps_of_ns: None,
         keep_times: 0,
         quiet_ns: FOREVER,
@@ -294,7 +295,7 @@ proptest! {
     ) {
         let bytes = streamed(size, batch, sends.into(), false);
         let rows = received(size, &bytes, lengths.into_iter().cycle().take(bytes.len())).rows;
-        let every = messages::stamp_every(size, false).unwrap();
+        let every = messages::stamp_every(size, false, Timestamps::Sampled).unwrap();
         let sequences: Vec<u64> = rows.iter().map(|row| row[0]).collect();
         prop_assert_eq!(sequences, (0..200).step_by(every as usize).collect::<Vec<u64>>());
         prop_assert!(rows.windows(2).all(|pair| pair[0][1] <= pair[1][1] && pair[0][2] <= pair[1][2]), "{:?}", rows);
