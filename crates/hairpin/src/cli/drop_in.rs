@@ -49,7 +49,11 @@ pub(super) fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsSt
             _ => rest.push(argument.clone()),
         }
     }
-    rest.extend(own.into_iter().map(OsString::from));
+    // The user's flags replace those of the program. Each of these has a value.
+    let given: Vec<OsString> = rest.clone();
+    let is_given = |flag: &String| given.iter().any(|word| word.to_str() == Some(flag));
+    let own = own.chunks(2).filter(|pair| !is_given(&pair[0])).flatten();
+    rest.extend(own.map(OsString::from));
     Ok(rest)
 }
 
@@ -165,6 +169,9 @@ mod tests {
         let expected = "hairpin small-writes --link plc --transport tcp --rounds 1 --warmup 0 --exchanges 1 --reply 4 \
                         --remedy nodelay --gap 1ms --writes 4,3210";
         assert_eq!(of("nodelay -D 192.168.1.104 3210").as_deref(), Ok(expected));
+        let given = ["hairpin", "small-writes", "--as", "nodelay h 9", "--rounds", "3"].map(OsString::from);
+        let words = expanded("nodelay h 9", &given).unwrap();
+        assert_eq!(words.iter().filter(|word| *word == "--rounds").count(), 1);
         for wrong in ["nodelay", "nodelay -x a 1", "tcp_nodelay_client --frob", "ls", "", "nodelay h -1"] {
             assert!(of(wrong).is_err_and(|why| why.contains("(hint: --as ")), "{wrong}");
         }
