@@ -108,7 +108,8 @@ pub(super) type RunRow<'r> = (&'r CaseSummary, &'r Run);
 /// Returns the pairs of cases that are usable; the first reason if there is none.
 pub(super) fn pairs<'r>(pools: [(&Pool, &'r Run); 2]) -> Result<Vec<[RunRow<'r>; 2]>, Box<Judgement>> {
     let [(first, first_run), (second, second_run)] = pools;
-    let pair = |(first, second)| Ok([(select(first_run, first)?, first_run), (select(second_run, second)?, second_run)]);
+    let pair =
+        |(first, second)| Ok([(select(first_run, first)?, first_run), (select(second_run, second)?, second_run)]);
     let all: Vec<Result<[RunRow<'r>; 2], Box<Judgement>>> = first.0.iter().zip(&second.0).map(pair).collect();
     if all.iter().all(Result::is_err) { all.into_iter().collect() } else { Ok(all.into_iter().flatten().collect()) }
 }

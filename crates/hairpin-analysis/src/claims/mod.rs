@@ -133,8 +133,7 @@ fn correct_for_several(claim: &Claim, runs: &Runs<'_>, rows: &mut [JudgedRow], a
     let has = |row: &JudgedRow, verdict| row.judgement.verdict == Some(verdict);
     let deciding: Vec<usize> =
         (0..rows.len()).filter(|row| rows[*row].decides() && !has(&rows[*row], Verdict::NotTested)).collect();
-    let mut refuted: Vec<usize> =
-        deciding.iter().copied().filter(|row| has(&rows[*row], Verdict::Refuted)).collect();
+    let mut refuted: Vec<usize> = deciding.iter().copied().filter(|row| has(&rows[*row], Verdict::Refuted)).collect();
     let mut hypotheses = deciding.len();
     while !refuted.is_empty() {
         let share = alpha_share / hypotheses as f64;
@@ -147,7 +146,8 @@ fn correct_for_several(claim: &Claim, runs: &Runs<'_>, rows: &mut [JudgedRow], a
                 let judgement = &mut rows[row].judgement;
                 judgement.verdict = Some(Verdict::Undecided);
                 let measured = judgement.reason.take().map(Box::new);
-                judgement.reason = measured.map(|measured| Reason::OneOfSeveral { measured, rows: deciding.len() as u64 });
+                judgement.reason =
+                    measured.map(|measured| Reason::OneOfSeveral { measured, rows: deciding.len() as u64 });
             }
         }
     }
@@ -165,7 +165,8 @@ fn judge_row(row: &Row, runs: &Runs<'_>, alpha_share: f64) -> Judgement {
         TestMethod::Test(test) => test,
     };
     let judged = judge_test(test, row, runs, alpha_share);
-    let verdict = if row.shown().is_some() && judged.measured.is_some() { Some(Verdict::Shown) } else { judged.verdict };
+    let verdict =
+        if row.shown().is_some() && judged.measured.is_some() { Some(Verdict::Shown) } else { judged.verdict };
     Judgement { verdict, ..judged }
 }
 

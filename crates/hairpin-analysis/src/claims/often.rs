@@ -20,9 +20,8 @@ pub(super) fn judge(
     let case = select(run, case)?;
     figure((case, run), name)?;
     let unit = published.unit.clone();
-    let scale = scale(name, &unit).ok_or_else(|| {
-        error(super::Verdict::NotTested, Reason::WrongUnit { figure: name, unit: unit.clone() })
-    })?;
+    let scale = scale(name, &unit)
+        .ok_or_else(|| error(super::Verdict::NotTested, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
     let rounds = by_block(name, case, run);
     let reached = rounds.iter().filter(|(_, value)| value * scale >= bound).count() as u64;
     let rounds = rounds.len() as u64;
