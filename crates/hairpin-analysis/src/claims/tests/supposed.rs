@@ -29,7 +29,7 @@ fn a_supposed_figure_is_judged_like_a_measured_one() {
         (ms(json!([40, 200])), &range, &[(90.0, Confirmed), (9.0, Refuted), (900.0, Refuted), (40.0, Undecided)]),
         (ms(json!([1, 5])), &at_most, &[(0.1, Confirmed), (50.0, Refuted), (5.0, Undecided)]),
         (json!({"value": 1, "unit": "share"}), &share, &[(1.0, Confirmed), (0.0, Refuted), (-1.0, Refuted)]),
-        (ms(json!(1)), &often, &[(1.0, Undecided), (0.9, Confirmed), (0.0, Refuted)]),
+        (ms(json!(1)), &often, &[(1.0, Confirmed), (0.9, Confirmed), (0.5, Undecided), (0.0, Refuted)]),
         (
             order.clone(),
             &by_order,
