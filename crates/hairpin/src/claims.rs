@@ -58,7 +58,10 @@ pub fn read_file(path: &Path) -> Result<Text, Refused> {
     }
     for claim in &text.claims {
         if let Some(run) = claim.runs().into_iter().find(|run| !text.runs.contains_key(*run)) {
-            return Err(refused(format!("{} names no defined run: {run}", claim.id), "add [runs.NAME] with its command"));
+            return Err(refused(
+                format!("{} names no defined run: {run}", claim.id),
+                "add [runs.NAME] with its command",
+            ));
         }
         if !claim.id.starts_with(&text.letter) {
             return Err(refused(format!("{} does not begin with {}", claim.id, text.letter), "rename it"));

@@ -149,7 +149,8 @@ const MAX_DISTURBED: usize = 3;
 
 /// Median duration of a round so far, with its start, in ns.
 fn median_round_ns(rounds: &[RoundRecord]) -> u64 {
-    let starts: Vec<f64> = rounds.windows(2).map(|pair| pair[1].started_ns.saturating_sub(pair[0].started_ns) as f64).collect();
+    let starts: Vec<f64> =
+        rounds.windows(2).map(|pair| pair[1].started_ns.saturating_sub(pair[0].started_ns) as f64).collect();
     hairpin_analysis::statistics::location::median(&starts).map_or(0, |median| median as u64)
 }
 

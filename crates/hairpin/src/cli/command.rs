@@ -318,9 +318,8 @@ fn claims() -> Command {
         .arg(json())
         .arg(switch("quiet", "Show no progress").short('q'))
         .arg(no_csv());
-    let result = |name: &'static str, help: &'static str| {
-        Arg::new(name).value_parser(value_parser!(PathBuf)).help(help)
-    };
+    let result =
+        |name: &'static str, help: &'static str| Arg::new(name).value_parser(value_parser!(PathBuf)).help(help);
     let compare = Command::new("compare")
         .about("Print the claims whose verdicts differ from a reference, and what may be why")
         .arg(result("REFERENCE", "claims.json or its folder, of another machine or version").required(true))

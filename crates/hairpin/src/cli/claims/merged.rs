@@ -79,7 +79,9 @@ pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> Claim
     }
     if machines.len() > 1 {
         let of = machines.iter().map(|(machine, claims)| format!("{claims} of {machine}"));
-        report.remarks.push(format!("Verdicts of several machines or versions: {}.", of.collect::<Vec<_>>().join("; ")));
+        report
+            .remarks
+            .push(format!("Verdicts of several machines or versions: {}.", of.collect::<Vec<_>>().join("; ")));
     }
     if other_rules > 0 {
         report.remarks.push(format!("{other_rules} older verdicts by other rules are left out."));
@@ -126,11 +128,8 @@ pub(super) fn compare(matches: &ArgMatches, arguments: &[OsString]) -> Result<Ex
         show(&here, matches);
         return Ok(Exit::Fine);
     }
-    let mut lines = vec![
-        format!("Reference  {}", machine(&reference)),
-        format!("Compared   {}", machine(&here)),
-        String::new(),
-    ];
+    let mut lines =
+        vec![format!("Reference  {}", machine(&reference)), format!("Compared   {}", machine(&here)), String::new()];
     let (mut alike, mut differing) = (0, 0);
     for claim in here.claims.iter().filter(|claim| claim.age_s.is_some()) {
         let Some(other) = reference.claims.iter().find(|other| other.id == claim.id && other.age_s.is_some()) else {

@@ -111,9 +111,14 @@ impl Tests<'_> {
             runs += 1;
             // A run that cannot be planned here is reported when its turn comes.
             let planned = self.session(words).map(|session| session.planned());
-            lasts_ns = lasts_ns.saturating_add(planned.ok().and_then(Result::ok).map_or(0, |planned| planned.lasts_ns));
+            lasts_ns =
+                lasts_ns.saturating_add(planned.ok().and_then(Result::ok).map_or(0, |planned| planned.lasts_ns));
         }
-        let more = if looks > 1 { format!("; up to {MORE_ROUNDS} times more where a claim stays undecided") } else { String::new() };
+        let more = if looks > 1 {
+            format!("; up to {MORE_ROUNDS} times more where a claim stays undecided")
+        } else {
+            String::new()
+        };
         output::note(&format!("{runs} runs, about {}{more}", duration(lasts_ns as f64)));
         Ok(())
     }
@@ -134,7 +139,8 @@ impl Tests<'_> {
                     break;
                 }
                 let next = self.look(of, &runs, look + 1, share);
-                let is_better = |claim: &JudgedClaim| ids.contains(&claim.id) && claim.headline != Some(Headline::NotTestable);
+                let is_better =
+                    |claim: &JudgedClaim| ids.contains(&claim.id) && claim.headline != Some(Headline::NotTestable);
                 for (claim, next) in of_text.iter_mut().zip(next).filter(|(_, next)| is_better(next)) {
                     *claim = next;
                 }
@@ -164,7 +170,8 @@ impl Tests<'_> {
         let runs: Runs<'_> =
             results.iter().map(|(name, run)| (name.clone(), run.as_ref().map_err(Clone::clone))).collect();
         let source = of.source();
-        let mut judged: Vec<JudgedClaim> = of.claims.iter().map(|claim| judge(claim, &source, &runs, share)).collect();
+        let mut judged: Vec<JudgedClaim> =
+            of.claims.iter().map(|claim| judge(claim, &source, &runs, share)).collect();
         if look > 1 {
             let evidence = |file: &String| file.replacen('/', &format!("-{look}/"), 1);
             for row in judged.iter_mut().flat_map(|claim| &mut claim.rows) {
