@@ -57,15 +57,27 @@ mod tests {
 
     fn claim(rows: serde_json::Value) -> Claim {
         let published = json!({"value": ["a", "b"], "unit": "order"});
-        serde_json::from_value(json!({"id": "E1", "text": "t", "about": "path", "published": published, "row": rows}))
-            .unwrap()
+        let written = json!({
+            "id": "E1", "text": "t", "quote": "q", "why": "w", "so_what": "s", "about": "path",
+            "published": published, "row": rows
+        });
+        serde_json::from_value(written).unwrap()
     }
 
     fn test(case: serde_json::Value) -> serde_json::Value {
         json!({
             "run": "r", "rule_because": "b", "path_stand_in": "an emulated link", "stand_in": "a FIFO",
-            "path_undecided": "its delay was set", "rule": {"kind": "kept", "kept": ["curve"], "case": case}
+            "path_given_back": "its delay was set", "changed": {"on": "2026-11-26", "because": "c"},
+            "rule": {"kind": "kept", "kept": ["curve"], "case": case}
         })
+    }
+
+    /// A test whose ratio is over a pool of cases.
+    fn pooled(against: serde_json::Value) -> serde_json::Value {
+        let tcp = json!({"transport": "tcp"});
+        let of = json!({"figure": "p50", "case": [tcp, tcp], "against": against});
+        let changed = json!({"on": "2026-11-26", "because": "c"});
+        json!({"run": "r", "rule_because": "b", "changed": changed, "rule": {"kind": "at-most", "of": of}})
     }
 
     fn skipped(claim: &Claim) -> Vec<&str> {
@@ -95,6 +107,7 @@ mod tests {
             row("ends", json!({"ends": "threads"})),
             row("cpus", json!({"of_load": {"cpus": "other"}})),
             row("awake", json!({"cpu_idle": "shallow"})),
+            json!({"name": "pool", "test": pooled(json!([{"transport": "udp"}, {"placement": "cross-cpu"}]))}),
         ]);
         let expected = [
             "the link `home-uplink`",
@@ -102,6 +115,7 @@ mod tests {
             "ends that are threads",
             "a load on chosen CPUs",
             "CPUs that are kept awake",
+            "the placement cross-cpu",
         ];
         let expected = expected.map(|what| format!("the rule is about {what}, which two hosts do not have"));
         assert_eq!(skipped(&claim(rows)), expected);
@@ -110,7 +124,10 @@ mod tests {
     #[test]
     fn a_real_path_needs_no_stand_in_and_its_own_test_replaces_the_other() {
         let case = json!({"transport": "tcp"});
-        let own = json!({"run": "own", "rule_because": "b", "undecided": "u", "rule": {"kind": "kept", "kept": ["curve"], "case": case}});
+        let own = json!({
+            "run": "own", "rule_because": "b", "given_back": "g", "changed": {"on": "2026-11-26", "because": "c"},
+            "rule": {"kind": "kept", "kept": ["curve"], "case": case}
+        });
         let rows = json!([
             {"name": "same rule", "test": test(case)},
             {"name": "another", "test": test(json!({"link": "plc"})), "between_hosts": own},
@@ -120,11 +137,15 @@ mod tests {
         let on_one = claim(rows);
         let stand_in = |claim: &Claim| claim.tests().next().and_then(Test::stand_in);
         assert_eq!(stand_in(&on_one).as_deref(), Some("an emulated link; a FIFO"));
-        assert_eq!(on_one.tests().next().and_then(Test::undecided), Some("its delay was set"));
+        let shown = |claim: &Claim| -> Vec<Option<String>> {
+            claim.rows.iter().map(|row| row.shown().map(str::to_owned)).collect()
+        };
+        let set = Some("its delay was set".to_owned());
+        assert_eq!(shown(&on_one), [set.clone(), set, None, None]);
         let between = on_one.between_hosts();
         assert_eq!(stand_in(&between).as_deref(), Some("a FIFO"));
-        let undecided: Vec<Option<&str>> = between.tests().map(Test::undecided).collect();
-        assert_eq!(undecided, [None, Some("u"), Some("u")]);
+        let given_back = Some("g".to_owned());
+        assert_eq!(shown(&between), [None, given_back.clone(), given_back, None]);
         assert_eq!(between.runs(), ["r", "own"]);
         assert_eq!((on_one.missing(), between.missing()), (vec!["another host", "a budget"], vec!["a budget"]));
     }

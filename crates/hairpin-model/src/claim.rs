@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::exchange::Writes;
 pub use crate::figure_name::FigureName;
 use crate::names::distinct;
+pub use crate::pool::Pool;
 pub use crate::selector::Selector;
 use crate::time_sequence::EventKind;
 use crate::words;
@@ -384,28 +385,6 @@ fn default_margin() -> f64 {
     0.05
 }
 
-/// One case, or several cases that ask the same. Pools of one rule have the same length; the ratio of two pools is the
-/// geometric mean of the ratios of their pairs.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "OneOrMore")]
-pub struct Pool(pub Vec<Selector>);
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMore {
-    One(Selector),
-    More(Vec<Selector>),
-}
-
-impl From<OneOrMore> for Pool {
-    fn from(written: OneOrMore) -> Self {
-        match written {
-            OneOrMore::One(selector) => Self(vec![selector]),
-            OneOrMore::More(selectors) => Self(selectors),
-        }
-    }
-}
-
 /// A figure of a case, or its ratio to the same figure of another case.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -551,14 +530,12 @@ fn checked_row(claim: &WrittenClaim, row: WrittenRow) -> Result<Row, BadClaim> {
         (None, Some(missing)) => TestMethod::Missing(missing),
         _ => return Err(BadClaim::Means(place)),
     };
-    let rule = match &means {
-        TestMethod::Test(test) => Some(&test.rule),
-        _ => row.between_hosts.as_ref().map(|test| &test.rule),
-    };
-    if rule.is_some_and(|rule| !rule.has_equal_pools()) {
+    let own = if let TestMethod::Test(test) = &means { Some(&test.rule) } else { None };
+    let rules = || own.into_iter().chain(row.between_hosts.as_ref().map(|test| &test.rule));
+    if rules().any(|rule| !rule.has_equal_pools()) {
         return Err(BadClaim::Pools(place));
     }
-    let usual = rule.map_or(Axis::Size, Rule::usual_axis);
+    let usual = rules().next().map_or(Axis::Size, Rule::usual_axis);
     let WrittenRow { name, axis, knob, other_hardware, between_hosts, about, other_setting, .. } = row;
     let (axis, about) = (axis.unwrap_or(usual), about.unwrap_or(claim.about));
     Ok(Row { name, published, about, axis, means, between_hosts, knob, other_hardware, other_setting })
@@ -595,90 +572,4 @@ impl Claim {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn claim(json: serde_json::Value) -> Result<Claim, String> {
-        serde_json::from_value(json).map_err(|error| error.to_string())
-    }
-
-    /// A claim with this published value and these rows.
-    fn of_rows(id: &str, published: serde_json::Value, rows: serde_json::Value) -> Result<Claim, String> {
-        claim(json!({"id": id, "text": "t", "about": "path", "published": published, "row": rows}))
-    }
-
-    fn within(transport: &str) -> serde_json::Value {
-        json!({
-            "run": "r", "rule_because": "b",
-            "rule": {"kind": "within", "factor": 2, "of": {"figure": "p50", "case": {"transport": transport}}}
-        })
-    }
-
-    #[test]
-    fn a_claim_without_rows_has_one_without_a_name() {
-        let written = json!({
-            "id": "A1", "text": "t", "about": "path", "published": {"value": 0.25, "unit": "ms"}, "test": within("tcp")
-        });
-        let claim = claim(written).unwrap();
-        assert_eq!((claim.rows.len(), claim.rows[0].name.as_str()), (1, ""));
-        assert_eq!(claim.rows[0].published, claim.published);
-        assert_eq!((claim.tests().count(), claim.missing().len()), (1, 0));
-    }
-
-    #[test]
-    fn a_row_takes_its_published_value_from_the_claims_table() {
-        let published = json!({"value": {"near": [0.1, 0.5], "far": 10}, "unit": "ms"});
-        let rows = json!([{"name": "near", "test": within("tcp")}, {"name": "far", "missing": "a link"}]);
-        let claim = of_rows("A12", published, rows).unwrap();
-        assert_eq!(claim.rows[0].published, Published { value: Value::Range([0.1, 0.5]), unit: "ms".to_owned() });
-        assert_eq!(claim.rows[1].published.value, Value::Number(10.0));
-        assert_eq!((claim.missing(), claim.coverage()), (vec!["a link"], Coverage::Partly));
-    }
-
-    #[test]
-    fn a_claim_needs_exactly_one_of_test_missing_and_rows() {
-        let published = json!({"value": ["a", "b"], "unit": "order"});
-        let both = json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
-        assert!(claim(both).unwrap_err().starts_with("A1 does not have exactly one of"));
-        let none = json!({"id": "A2", "text": "", "about": "path", "published": published});
-        assert!(claim(none).unwrap_err().starts_with("A2 does not have exactly one of"));
-        let table = json!({"value": {"a": 1}, "unit": "ms"});
-        let stray = of_rows("A3", table.clone(), json!([{"name": "b", "missing": "y"}]));
-        assert!(stray.unwrap_err().starts_with("row `b` of A3 has no published value"));
-        let typo = json!({"id": "A4", "text": "", "about": "path", "published": table, "mising": "y"});
-        assert!(claim(typo).unwrap_err().contains("unknown field `mising`"));
-    }
-
-    #[test]
-    fn the_headline_is_the_first_counting_row_with_the_claims_published_value() {
-        let ratio = json!({"value": 100, "unit": "x"});
-        let written = |rows| of_rows("B2", json!({"value": 490.24, "unit": "bytes/ms"}), rows);
-        let against = json!({"name": "against none", "published": ratio, "test": within("tcp")});
-        let rate = json!({"name": "rate", "test": within("tcp")});
-        let beside = json!({"name": "fair", "beside": "another setting", "test": within("udp")});
-        assert_eq!(written(json!([beside, against, rate])).unwrap().headline(), Some(2));
-        let none = written(json!([against, beside])).unwrap_err();
-        assert!(none.starts_with("no row of B2 is about the claim's published value"), "{none}");
-        let all_beside = written(json!([beside])).unwrap_err();
-        assert!(all_beside.starts_with("no row of B2 counts for the claim's verdict"), "{all_beside}");
-        let order = json!({"value": ["a", "b"], "unit": "order"});
-        let own = json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
-        assert_eq!(of_rows("A9", order, own).unwrap().headline(), None, "no row needs the claim's published order");
-    }
-
-    #[test]
-    fn only_decidable_rows_cover_a_claim() {
-        let coverage = |rows| of_rows("D1", json!({"value": 4, "unit": "ms"}), rows).unwrap().coverage();
-        let mut set = within("udp");
-        set["undecided"] = "It was set.".into();
-        let [tested, set] = [within("tcp"), set].map(|test| json!({"name": "n", "test": test}));
-        let missing = json!({"name": "m", "missing": "a link"});
-        let beside = json!({"name": "o", "beside": "another", "missing": "a link"});
-        assert_eq!(coverage(json!([tested, beside])), Coverage::Covered);
-        assert_eq!(coverage(json!([tested, missing])), Coverage::Partly);
-        assert_eq!(coverage(json!([set])), Coverage::Partly);
-        assert_eq!(coverage(json!([missing])), Coverage::NotCovered);
-    }
-}
+mod tests;

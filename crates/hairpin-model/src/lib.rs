@@ -50,6 +50,7 @@ pub mod options;
 pub mod parse;
 pub mod path;
 pub mod phases;
+mod pool;
 pub mod printable;
 mod purpose;
 pub mod quantities;

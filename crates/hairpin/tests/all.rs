@@ -12,6 +12,7 @@ mod canary;
 mod claims;
 mod claims_between_hosts;
 mod claims_ledger;
+mod claims_worlds;
 mod cli;
 mod comparing;
 mod experiment_double;

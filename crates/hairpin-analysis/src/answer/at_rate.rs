@@ -65,14 +65,14 @@ pub(super) fn best<'r>(
     Some((first, sorted.into_iter().skip(1).filter(is_alike).map(|(_, row)| row).collect()))
 }
 
-/// Returns the case with the lowest latency and all cases that are not separated from it, at any distance.
+/// Returns the case with the lowest latency and the cases within 5 % of it or, at any distance, not separated from it.
 pub(super) fn not_separated<'r>(figure: ComparedBy, rows: &[&'r CaseSummary], alpha: f64) -> Vec<&'r CaseSummary> {
     let latency = |row: &CaseSummary| row.compared(figure).map_or(f64::INFINITY, |figure| figure.value);
     let first = rows.iter().copied().min_by(|a, b| latency(a).total_cmp(&latency(b)));
-    let is_open = |row: &&CaseSummary| {
-        first.is_some_and(|first| first.id == row.id || pointwise_by(figure, first, row, alpha) != Verdict::Slower)
+    let is_open = |first: &CaseSummary, row: &CaseSummary| {
+        latency(row) <= MAX_ALIKE * latency(first) || pointwise_by(figure, first, row, alpha) != Verdict::Slower
     };
-    rows.iter().copied().filter(is_open).collect()
+    rows.iter().copied().filter(|row| first.is_some_and(|first| is_open(first, row))).collect()
 }
 
 /// Whether the case was measured but did not reach its rate.

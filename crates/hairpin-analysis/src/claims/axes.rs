@@ -31,7 +31,9 @@ pub(super) fn decide(claim: &mut JudgedClaim) {
     };
     claim.axes = Axes { direction: on(Axis::Direction), size: on(Axis::Size), cause: on(Axis::Cause) };
     claim.only_if = only_if;
-    claim.headline = Some(headline(claim));
+    let headline = headline(claim);
+    claim.headline = Some(headline);
+    claim.only_if.take_if(|_| headline != Headline::HoldsOnlyIf);
 }
 
 /// Returns the side of a knob whose rows are all confirmed, if those of the other sides are all refuted.

@@ -60,7 +60,11 @@ pub fn suppose(claim: &Claim, source: &Source, measured: impl Fn(&Row, &Rule) ->
         let bounds = Some((value - SUPPOSED_WIDTH * value.abs(), value + SUPPOSED_WIDTH * value.abs()));
         let verdict = match &test.rule {
             Rule::Order { margin, .. } | Rule::Widens { margin, .. } => place::direction(bounds, *margin),
-            Rule::Often { share, .. } => place::verdict(place::locate(bounds, [*share, 1.0])),
+            Rule::Often { share, .. } => {
+                // A share of rounds is at most 1.
+                let bounds = bounds.map(|(low, high)| (low, high.min(1.0)));
+                place::verdict(place::locate(bounds, [*share, 1.0]))
+            }
             rule => match bound_of(rule, &row.published) {
                 Some(Ok(bound)) => place::verdict(place::locate(bounds, bound::range_of(bound))),
                 Some(Err(absent)) => absent.verdict.unwrap_or(Verdict::NotTested),

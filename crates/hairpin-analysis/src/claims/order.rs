@@ -16,13 +16,21 @@ pub(super) fn judge(
     published: &Published,
     evidence: Evidence<'_>,
 ) -> Judgement {
-    let Value::Order(names) = &published.value else {
-        return no_figure(Verdict::NotTested, Reason::NotPublished { needed: "order".to_owned() });
+    let names = match &published.value {
+        Value::Order(names) if names.len() == cases.len() => names,
+        _ => {
+            let needed = format!("order of {} names", cases.len());
+            return no_figure(Verdict::NotTested, Reason::NotPublished { needed });
+        }
     };
     let steps = cases.windows(2).zip(names.windows(2));
     let steps: Vec<OrderStep> =
         steps.map(|(cases, names)| step(name, [&cases[0], &cases[1]], names, margin, evidence)).collect();
-    let verdict = worst(steps.iter().map(|step| step.verdict));
+    let is_partial = steps.iter().any(|step| step.verdict == Verdict::NotTested);
+    let verdict = match worst(steps.iter().map(|step| step.verdict)) {
+        Verdict::Confirmed | Verdict::Equal if is_partial => Verdict::Undecided,
+        worst => worst,
+    };
     let least_clear = steps.iter().filter_map(|step| step.ratio).min_by(|a, b| a.value.total_cmp(&b.value));
     let reason = Reason::Order { figure: name, steps, margin };
     match least_clear {

@@ -45,7 +45,7 @@ fn messages_up(transport: &str) -> Case {
 fn measured(run: &Run, figure: &str, unit: &str, case: &Json) -> f64 {
     let of = json!({"figure": figure, "case": case});
     let judgement =
-        judged(run, &json!({"value": 1, "unit": unit}), &json!({"kind": "within", "factor": 2, "of": of})).judgement;
+        judged(run, &json!({"value": 1, "unit": unit}), &json!({"kind": "within", "factor": 2, "of": of}));
     judgement.measured.unwrap_or_else(|| panic!("{figure}: {judgement:?}")).value
 }
 
@@ -82,7 +82,7 @@ fn figures_of_a_one_way_load_are_from_the_end_that_counted_them() {
     let calls = measured(&run, "server-system-calls-per-message", "calls", &case("udp"));
     assert_eq!(summary(one_way.system_calls_per_message.server), calls);
     let of_no_link = json!({"kind": "at-least", "of": {"figure": "reverse-share", "case": case("udp")}});
-    assert_eq!(verdict(&run, &json!({"value": 0, "unit": "share"}), &of_no_link), Verdict::CannotTell, "loopback");
+    assert_eq!(verdict(&run, &json!({"value": 0, "unit": "share"}), &of_no_link), Verdict::Undecided, "loopback");
 }
 
 #[test]
@@ -141,15 +141,20 @@ fn the_case_of_the_denominator_may_be_in_another_run() {
     let claim = claim(&json!({"value": 4, "unit": "x"}), &rule);
     assert_eq!(claim.runs(), ["r", "other"], "both runs are needed");
     let judged = |other: Result<&Run, String>| {
-        judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&slow)), ("other".to_owned(), other)])).judgement
+        only_row(judge(
+            &claim,
+            &text(),
+            &BTreeMap::from([("r".to_owned(), Ok(&slow)), ("other".to_owned(), other)]),
+            1.0,
+        ))
     };
     let found = judged(Ok(&fast));
     let ratio = found.measured.unwrap();
     assert!((ratio.value - 4.0).abs() < 0.1 && ratio.low.unwrap() < ratio.high.unwrap() - 0.05, "{found:?}");
-    assert_eq!(found.verdict, Some(Verdict::Holds));
+    assert_eq!(found.verdict, Some(Verdict::Confirmed));
     let absent = judged(Err("no permission".to_owned()));
     let no_run = Reason::NoRun { run: "other".to_owned(), cause: Some("no permission".to_owned()) };
-    assert_eq!((absent.verdict, absent.reason), (Some(Verdict::CannotRun), Some(no_run)));
+    assert_eq!((absent.verdict, absent.reason), (Some(Verdict::NotTested), Some(no_run)));
 }
 
 #[test]
@@ -168,13 +173,14 @@ fn a_gap_widens_if_the_whole_interval_at_full_load_is_larger() {
     assert_eq!(claim.runs(), ["r", "low"]);
     let low = run_of(200 * US);
     for (full, expected, wider) in [
-        (600 * US, Verdict::Holds, 3.0),
-        (200 * US, Verdict::CannotTell, 1.0),
-        (150 * US, Verdict::DoesNotHold, 0.75),
+        (600 * US, Verdict::Confirmed, 3.0),
+        (200 * US, Verdict::Equal, 1.0),
+        (206 * US, Verdict::Equal, 1.03),
+        (150 * US, Verdict::Refuted, 0.75),
     ] {
         let full = run_of(full);
         let runs = BTreeMap::from([("r".to_owned(), Ok(&full)), ("low".to_owned(), Ok(&low))]);
-        let found = judge(&claim, "X", &runs).judgement;
+        let found = only_row(judge(&claim, &text(), &runs, 1.0));
         assert_eq!(found.verdict, Some(expected), "{found:?}");
         assert!((found.measured.unwrap().value / wider - 1.0).abs() < 0.02, "{found:?}");
         let Some(Reason::Widens { full, low, .. }) = &found.reason else { panic!("{found:?}") };
@@ -210,15 +216,15 @@ fn kept_data_includes_courses_over_time_and_options() {
     let run = fixture.run();
     let kept = |transport: &str, outputs: Json| {
         let rule = json!({"kind": "kept", "case": case(transport), "kept": outputs});
-        judged(&run, &json!({"value": ["a"], "unit": "outputs"}), &rule).judgement
+        judged(&run, &json!({"value": ["a"], "unit": "outputs"}), &rule)
     };
     let all = kept("udp6", json!(["rate-over-time", "cpu-over-time", "options"]));
-    assert_eq!(all.verdict, Some(Verdict::Holds), "{all:?}");
+    assert_eq!(all.verdict, Some(Verdict::Confirmed), "{all:?}");
     let Some(Reason::Kept { options, absent, .. }) = &all.reason else { panic!("{all:?}") };
     assert_eq!((options[0].asked.as_deref(), options[0].before.as_str()), (Some("4096"), "4608"));
     assert!(options.len() == 1 && absent.is_empty(), "{all:?}");
     let without = kept("udp", json!(["rate-over-time", "cpu-over-time", "options"]));
-    assert_eq!(without.verdict, Some(Verdict::DoesNotHold));
+    assert_eq!(without.verdict, Some(Verdict::Refuted));
     let Some(Reason::Kept { reported, absent, options, .. }) = &without.reason else { panic!("{without:?}") };
     assert_eq!(reported, &[Kept::RateOverTime]);
     assert_eq!((absent.as_slice(), options.len()), (&[Kept::CpuOverTime, Kept::Options][..], 0));
@@ -232,7 +238,7 @@ fn a_share_of_the_messages_is_at_most_one() {
             measured.primary_mut().ledger.received = received[block as usize % 2];
         });
         let rule = json!({"kind": "at-least", "of": {"figure": figure, "case": case("udp")}});
-        let found = judged(&fixture.run(), &json!({"value": 0, "unit": "share"}), &rule).judgement;
+        let found = judged(&fixture.run(), &json!({"value": 0, "unit": "share"}), &rule);
         assert_eq!(found.measured.unwrap().high, Some(1.0), "{figure}: {found:?}");
     }
 }
