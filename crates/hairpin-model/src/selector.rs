@@ -131,7 +131,7 @@ mod tests {
             })
         };
         let messages =
-            of(Load::Messages { size_bytes: 64, batch: 8, timestamps: Timestamps::Sampled }, Direction::Up);
+            of(Load::Messages { size_bytes: 64, batch: 8, timestamps: crate::flow::Timestamps::Sampled }, Direction::Up);
         let file = of(Load::Stream { write_size_bytes: 65_536, source: Source::File }, Direction::Down);
         let chosen = |written: serde_json::Value| {
             let selector = choose(written);
