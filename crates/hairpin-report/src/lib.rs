@@ -18,6 +18,7 @@ pub mod time_sequence;
 mod claim_wording;
 mod columns;
 mod exchanges;
+mod figure_words;
 mod hosts;
 mod links;
 mod one_way;

@@ -6,7 +6,9 @@ extern crate hairpin_testing;
 
 mod answer;
 mod chromium;
+mod claim_reasons;
 mod claims;
+mod claims_page;
 mod comparison;
 mod csv;
 mod findings;

@@ -280,6 +280,35 @@ fn the_answer_is_on_the_first_screen_and_nothing_is_wider_than_the_window() {
     }
 }
 
+#[test]
+fn the_page_of_claims_fits_every_window_and_its_pictures_have_colours() {
+    let browser = or_skip!(chromium());
+    let page = hairpin_report::html::render_claims(&support::claims::overview());
+    let measured = page.replacen("</body>", MEASURE, 1);
+    let frames = [1280, 1000, 390].map(|width| (format!("claims at {width}"), width, measured.clone()));
+    for dark in [false, true] {
+        let told = told(&browser, dark, &frames);
+        for (name, width, _) in &frames {
+            let said = &told[name];
+            assert_eq!((&said["width"], &said["content"]), (&(*width).into(), &(*width).into()), "{name}: {said}");
+            assert_eq!((&said["beyond"], &said["dark"]), (&"".into(), &dark.into()), "{name}: {said}");
+            assert!(on_first_screen(said), "{name}: {said}");
+        }
+    }
+    let style = "<style>main>section:first-of-type,main>section#overview{display:none}</style></head>";
+    let page = page.replacen("</head>", style, 1);
+    for (width, dark) in [(1200, false), (500, true)] {
+        let picture = picture(&browser, &page, width, dark);
+        let pixels = |name: &str| {
+            let colour = named_colour(&page, name, dark);
+            picture.rgb.iter().filter(|pixel| near(**pixel, colour)).count()
+        };
+        assert!(pixels("margin") > 5000, "what confirms, at {width}: {}", pixels("margin"));
+        assert!(pixels("line") > 1000, "what counts as equal, at {width}: {}", pixels("line"));
+        assert!(pixels("accent") > 200, "published marks at {width}: {}", pixels("accent"));
+    }
+}
+
 /// Whether the headline and the answer end above 800 pixels, and the first chart or table begins there.
 fn on_first_screen(said: &serde_json::Value) -> bool {
     let places = said["first"].as_array().expect("three positions");

@@ -1,352 +1,252 @@
 //! Claims in the terminal and on the page: snapshots, and rules that hold for any report.
 
-use hairpin_model::claim::Kept;
+use hairpin_model::figure::NoInterval;
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
-use hairpin_model::time_sequence::EventKind;
-use hairpin_model::{ClaimsReport, Document, Fallback, Figure, FigureName, JudgedRow, Judgement, Reason};
+use hairpin_model::run::State;
+use hairpin_model::{ClaimsReport, Document, Figure, JudgedRow, Judgement};
 use hairpin_report::html;
-use hairpin_report::terminal::render_claims;
+use hairpin_report::terminal::{Look, render_claims};
 use hairpin_report::words::write_claims;
-use serde_json::{Value, json};
+use hairpin_testing::schema;
 
-use crate::shown::{joined, plain};
+use crate::shown::{assert_says, count, joined};
+use crate::support::claims::{STAND_IN, invalid, listed, overview, page_of, shown, tested, without_decision};
 
-/// A row of a claim. Its result `came` is `None` if the row was not tested.
-fn row(name: &str, published: &Value, came: Option<(Value, f64, &str, &str)>, missing: Option<&str>) -> Value {
-    let (measured, ratio, verdict, why) = came.map_or_else(
-        || (Value::Null, Value::Null, Value::Null, ""),
-        |(measured, ratio, verdict, why)| {
-            (measured, if ratio > 0.0 { json!(ratio) } else { Value::Null }, json!(verdict), why)
-        },
+#[test]
+fn snapshots_of_claims() {
+    for width in [60, 80, 100] {
+        insta::assert_snapshot!(format!("listed_claims_at_{width}_columns"), shown(&listed(), width));
+        insta::assert_snapshot!(format!("tested_claims_at_{width}_columns"), shown(&tested(), width));
+        insta::assert_snapshot!(
+            format!("claims_without_decision_at_{width}_columns"),
+            shown(&without_decision(), width)
+        );
+        insta::assert_snapshot!(format!("overview_of_claims_at_{width}_columns"), shown(&overview(), width));
+    }
+}
+
+#[test]
+fn the_answer_counts_the_claims_of_each_headline() {
+    let answer =
+        |report: &ClaimsReport| joined(&shown(report, 300)).split(". ").next().unwrap_or_default().to_owned();
+    let counts = "12 claims here: 1 holds, 1 holds with another size, 1 holds only under a condition, 1 without a \
+                  difference, 1 contradicted, 2 undecided, 1 answered, 1 about other hardware, 1 not testable here, 1 \
+                  without an experiment yet, 1 not tested";
+    assert_eq!(answer(&overview()), counts);
+    let mut far = tested();
+    far.to = Some("lab".to_owned());
+    far.claims = vec![far.claims[0].clone(); 2];
+    assert_eq!(answer(&far), "2 claims on the path to lab: 2 hold");
+    assert!(html::render_claims(&far).contains("from the path to lab"));
+    assert_eq!(answer(&listed()), "7 claims: 7 can be tested here, 0 not yet");
+    let mut one = tested();
+    one.claims.truncate(1);
+    assert!(shown(&one, 80).starts_with("B1   With default options"), "the page of one claim is its own answer");
+}
+
+#[test]
+fn the_overview_has_one_line_for_each_claim() {
+    let mut report = overview();
+    let own = report.claims.clone();
+    report.claims = own.iter().cycle().take(69).cloned().collect();
+    for (place, claim) in report.claims.iter_mut().enumerate() {
+        claim.id = format!("Z{place}");
+    }
+    report.remarks = vec!["2 older verdicts by other rules are left out.".to_owned()];
+    for width in [60, 80, 100, 120] {
+        let text = shown(&report, width);
+        let of_claims: Vec<&str> = text.lines().filter(|line| line.starts_with('Z')).collect();
+        assert_eq!(of_claims.len(), 69, "{text}");
+        let begins = |(place, line): (usize, &&str)| line.split(' ').next() == Some(format!("Z{place}").as_str());
+        assert!(of_claims.iter().enumerate().all(begins), "{text}");
+        let others: Vec<&str> = text.lines().filter(|line| !line.starts_with('Z')).collect();
+        // The answer, the remark, failed runs, and the footer.
+        assert!(others.len() < 20, "{others:#?}");
+        assert_says(&joined(&text), &["69 claims here:", "2 older verdicts by other rules are left out."]);
+    }
+}
+
+#[test]
+fn the_overview_has_verdict_statement_and_age_on_a_line() {
+    let text = shown(&overview(), 80);
+    let line = |id: &str| text.lines().find(|line| line.starts_with(&format!("{id} "))).expect("a line of the claim");
+    assert_eq!(line("B3"), "B3   No difference   UDP is faster than TCP                                  2 d");
+    assert_eq!(line("B5"), "B5   Contradicted    A pipe is faster than TCP");
+    assert_eq!(line("B12"), "B12  Not tested      The cork has to be released at the right moment");
+    let cut = "B1   Holds           With default options 10 000 logical packets take...";
+    assert_eq!(line("B1"), cut);
+    let mut new = overview();
+    new.claims.iter_mut().for_each(|claim| claim.age_s = claim.age_s.map(|_| 0));
+    assert!(shown(&new, 80).contains("packets take 410 s..."), "without ages there is more room");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_or_ends_in_a_space() {
+    // East Asian letters are two columns wide.
+    let columns = |line: &str| line.chars().map(|letter| if letter > '\u{2e80}' { 2 } else { 1 }).sum::<usize>();
+    for width in [60, 80, 100, 120] {
+        for report in [listed(), tested(), without_decision(), overview()] {
+            let text = shown(&report, width);
+            let wide: Vec<&str> = text.lines().filter(|line| columns(line) > width).collect();
+            assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
+            assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+        }
+    }
+}
+
+#[test]
+fn no_text_of_a_page_is_cut_at_any_width() {
+    for width in [40, 60, 80, 100] {
+        for report in [listed(), tested(), without_decision()] {
+            let text = joined(&shown(&report, width));
+            for claim in &report.claims {
+                let texts = [&claim.statement, &claim.text.sentence, &claim.text.why, &claim.text.so_what];
+                for said in texts.into_iter().chain(&claim.text_errors) {
+                    assert!(text.contains(said), "{} at {width}: {said}\n{text}", claim.id);
+                }
+            }
+        }
+        assert!(joined(&shown(&listed(), width)).contains(STAND_IN));
+        // Letters that need no blanks may be split.
+        let quote = |text: &str| text.replace(char::is_whitespace, "");
+        assert!(quote(&shown(&tested(), width)).contains("使用带有选项的程序示例of2bytes"));
+    }
+}
+
+#[test]
+fn a_claims_page_has_the_verdict_why_and_what_follows_before_the_rows() {
+    let text = page_of(&tested(), "B2", 80);
+    let parts =
+        ["B2   ", "Holds, other size: ", "By axis: ", "Why: ", "So: ", "faster (direction): confirmed", "Source: "];
+    let places = parts.map(|part| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}")));
+    assert!(places.is_sorted(), "{places:?}\n{text}");
+    assert!(text.lines().count() <= 45, "four rows fit a screen: {}\n{text}", text.lines().count());
+    assert!(page_of(&tested(), "B1", 80).lines().count() <= 30);
+}
+
+#[test]
+fn a_reason_is_told_once_on_a_page() {
+    let (report, none) = (tested(), without_decision());
+    let text = joined(&page_of(&report, "B7", 100));
+    assert_eq!(count(&text, "48 of 48 rounds are invalid"), 1, "{text}");
+    assert_says(
+        &text,
+        &["ratio (size): undecided, as above; 100.6 x in the text", "the first (size): undecided, as above"],
     );
-    json!({
-        "name": name, "published": published, "measured": measured, "measured_unit": measured.is_object().then_some("bytes/ms"),
-        "ratio": ratio, "verdict": verdict, "why": why, "run": missing.is_none().then_some("B-small-writes"),
-        "rule_because": missing.is_none().then_some("the kernel's timer sets it"), "missing": missing,
-        "stand_in": null, "beside": null, "about": "machine",
-    })
+    assert_eq!(count(&joined(&page_of(&none, "B10", 100)), "`periodic`"), 1);
+    assert_eq!(count(&joined(&page_of(&none, "B11", 100)), "icmp: no permission"), 1);
+    assert_eq!(count(&joined(&page_of(&report, "B2", 100)), "the kernel's timer sets it"), 3, "different conditions");
+    let mut twice = report.clone();
+    let row = twice.claims[0].rows[0].clone();
+    twice.claims[0].rows = vec![JudgedRow { name: "one".to_owned(), ..row.clone() }, row];
+    assert_eq!(count(&joined(&page_of(&twice, "B1", 100)), STAND_IN), 1);
 }
 
-/// Adds a stand-in, another setting, or both to a row.
-fn noted(mut row: Value, stand_in: Option<&str>, beside: Option<&str>) -> Value {
-    (row["stand_in"], row["beside"]) = (json!(stand_in), json!(beside));
-    row
+#[test]
+fn rows_that_decide_nothing_say_so() {
+    let text = joined(&page_of(&tested(), "B2", 100));
+    assert_says(&text, &["rate (size): shown", "Decides nothing: a figure of the text's own hardware."]);
+    let mut report = tested();
+    let row = report.claims[1].rows.last_mut().expect("the row that is shown");
+    row.judgement = Judgement { verdict: Some(Verdict::Undecided), reason: Some(invalid()), ..Judgement::default() };
+    write_claims(&mut report);
+    assert!(joined(&page_of(&report, "B2", 100)).contains("rate (size): not measured; 490.24 bytes/ms in the text"));
 }
 
-fn claim(id: &str, text: &str, published: &Value, coverage: &str, verdict: &Value, rows: &[Value]) -> Value {
-    let mut claim = rows[0].clone();
-    if rows.len() > 1 {
-        claim["why"] = json!("holds: rate.");
-    }
-    claim["verdict"] = verdict.clone();
-    for (name, value) in [("id", json!(id)), ("text", json!(text)), ("source", json!("B")), ("rows", json!(rows))] {
-        claim[name] = value;
-    }
-    claim["stand_in"] = rows.iter().map(|row| row["stand_in"].clone()).find(|stand_in| !stand_in.is_null()).into();
-    (claim["published"], claim["coverage"]) = (published.clone(), json!(coverage));
-    claim
-}
-
-const SLEEPS: &str = "a server that sleeps 4 ms: these 4 ms are set here, not measured";
-
-/// Four claims of one text, tested or only listed.
-fn report(tested: bool) -> ClaimsReport {
-    let figure = |value: f64| json!({"value": value, "low": value * 0.9, "high": value * 1.1});
-    let came = |value: f64, ratio: f64, verdict: &'static str, why: &'static str| {
-        tested.then(|| (if value > 0.0 { figure(value) } else { Value::Null }, ratio, verdict, why))
-    };
-    let said = |verdict: &str| if tested { json!(verdict) } else { Value::Null };
-    let number = json!({"value": 4.873, "unit": "bytes/ms"});
-    let order = json!({"value": ["released after the last write", "forgotten"], "unit": "order, the fastest first"});
-    let holds = "The bytes-per-ms of tcp block same-cpu default 100x2 B, 4.52 bytes/ms (4.07 to 4.97), is within a factor of 2 of 4.873 bytes/ms.";
-    let first = [row("", &number, came(4.52, 0.928, "holds", holds), None)];
-    let second = [
-        row("rate", &number, came(0.0134, 0.0027, "does-not-hold", "It is less."), None),
-        noted(
-            row(
-                "a row whose name is longer than its column <b>",
-                &number,
-                came(48.7, 10.0, "cannot-tell", "It may be."),
-                None,
-            ),
-            Some(SLEEPS),
-            Some("two processes on <two> CPUs"),
-        ),
-        row(
-            "throughput",
-            &number,
-            came(0.0, 0.0, "cannot-run", "missing: the experiment `bulk`"),
-            Some("the experiment `bulk`"),
-        ),
-    ];
-    let third =
-        [noted(row("", &order, came(0.0, 0.0, "cannot-run", "icmp: no permission"), None), Some(SLEEPS), None)];
-    let missing = came(0.0, 0.0, "cannot-run", "missing: sending from a file");
-    let last = [row("", &order, missing, Some("sending from a file"))];
-    let long = "With the default options 10 000 logical packets take 410 s: Nagle's algorithm waits for an ACK in each of them";
-    let run = json!({
-        "name": "B-small-writes", "command": "hairpin small-writes --seed 1", "because": "the published pattern",
-        "folder": tested.then_some("B-small-writes"), "problem": null, "failed_rounds": u8::from(tested),
-    });
-    let report = json!({
-        "tool": {"name": "hairpin", "version": "0.1.0", "commit": null, "build": "release"},
-        "command_line": ["hairpin", "claims", "run"], "started_unix_s": 1_795_000_000, "duration_ns": 21_300_000_000_u64,
-        "state": "complete", "seed": tested.then_some(1), "environment": null,
-        "sources": [{"letter": "B", "title": "What <TCP_CORK> does", "what": "A manual page", "file": "001.txt", "setting": "a Linux machine"}],
-        "runs": [run],
-        "claims": [
-            claim("B1", long, &number, "covered", &said("holds"), &first),
-            claim("B2", "A table", &number, "partly", &said("does-not-hold"), &second),
-            claim("B4", "The cork has to be taken out at the right moment", &order, "covered", &said("cannot-run"), &third),
-            claim("B5", "Files are best sent by sendfile", &order, "not-covered", &said("cannot-run"), &last),
-        ],
-    });
-    serde_json::from_value(report).expect("a valid report")
-}
-
-fn text(tested: bool, width: usize) -> String {
-    render_claims(&report(tested), &plain(width))
+#[test]
+fn an_untested_claim_names_the_command_that_tests_it() {
+    assert!(shown(&without_decision(), 80).contains("Not tested (hint: hairpin claims run B12)."));
+    let mut own = without_decision();
+    own.command_line = ["hairpin", "claims", "--file", "own.toml"].map(str::to_owned).to_vec();
+    assert!(!shown(&own, 80).contains("hint:"), "a claim of the user's file has no such command");
 }
 
 #[test]
 fn runs_with_warnings_have_a_caution() {
-    let mut report = report(true);
-    let shown = |report: &ClaimsReport| render_claims(report, &plain(300));
-    assert!(!shown(&report).contains("idle machine"));
-    report.runs[0].warnings = vec!["noisy-machine".to_owned(), "link-late".to_owned()];
-    let caution = "Verdicts of these runs may differ on an idle machine: B-small-writes (noisy-machine, link-late).";
-    assert!(shown(&report).contains(caution), "{}", shown(&report));
-    assert!(html::render_claims(&report).contains("may differ on an idle machine"));
-}
-
-#[test]
-fn snapshots_of_claims() {
-    for (name, tested, width) in [
-        ("a_list_at_60_columns", false, 60),
-        ("a_list_at_80_columns", false, 80),
-        ("tested_claims_at_60_columns", true, 60),
-        ("tested_claims_at_80_columns", true, 80),
-        ("tested_claims_at_100_columns", true, 100),
-    ] {
-        insta::assert_snapshot!(name, text(tested, width));
-    }
-}
-
-#[test]
-fn no_text_is_truncated_at_any_width() {
-    for width in [40, 60, 80, 100] {
-        for tested in [false, true] {
-            let shown = joined(&text(tested, width));
-            for claim in report(tested).claims {
-                assert!(shown.contains(&claim.text), "{} at {width}:\n{shown}", claim.id);
-            }
-            assert!(shown.contains(SLEEPS), "at {width}:\n{shown}");
-        }
-        assert!(joined(&text(false, width)).contains("Published: released after the last write < forgotten."));
-    }
-}
-
-#[test]
-fn rows_with_notes_are_marked_and_each_mark_is_explained_once() {
-    let shown = text(true, 100);
-    let line = |begin: &str| {
-        shown.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{begin}:\n{shown}"))
+    let mut report = tested();
+    let caution = |report: &ClaimsReport| {
+        let text = joined(&shown(report, 300));
+        let from = text.find("Verdicts may differ on an idle machine: ")?;
+        Some(text[from..].split('.').next().unwrap_or_default().to_owned())
     };
-    assert!(line("B4 [1]").contains("cannot run"), "{shown}");
-    assert!(shown.contains("<b> [1,2]"), "{shown}");
-    assert!(line("[1]").contains("Stand-in: a server that sleeps 4 ms"));
-    assert!(line("[2]").contains("Also measured, not part of the verdict: two processes on <two> CPUs."));
-    assert!(!line("B1 ").contains('['), "B1 has no stand-in");
-    assert_eq!(shown.matches(SLEEPS).count(), 1, "{shown}");
+    assert_eq!(caution(&report), None);
+    report.runs[0].warnings = vec!["noisy-machine".to_owned(), "link-late".to_owned()];
+    let one = "Verdicts may differ on an idle machine: link-late in B-small-writes; noisy-machine in B-small-writes";
+    assert_eq!(caution(&report).as_deref(), Some(one));
+    assert!(html::render_claims(&report).contains("may differ on an idle machine"));
+    report.runs = vec![report.runs[0].clone(); 5];
+    report.runs[0].warnings.pop();
+    let many = "Verdicts may differ on an idle machine: link-late in 4 of 5 runs; noisy-machine in 5 of 5 runs";
+    assert_eq!(caution(&report).as_deref(), Some(many));
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal() {
-    for width in [60, 80, 100, 120] {
-        for tested in [false, true] {
-            let text = text(tested, width);
-            let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-            assert!(widest <= width, "{widest} of {width}:\n{text}");
-        }
-    }
-}
-
-#[test]
-fn the_page_shows_every_claim_escaped_and_loads_nothing() {
-    let page = html::render_claims(&report(true));
-    for id in ["B1", "B2", "B4", "B5"] {
-        assert_eq!(page.matches(&format!("<b>{id}</b>")).count(), 1, "{id}");
-    }
-    let stand_in = "<small class=\"note\">Stand-in: a server that sleeps 4\u{a0}ms: these 4\u{a0}ms are set here, not measured.</small>";
-    assert_eq!(page.matches(stand_in).count(), 2, "in two rows");
-    assert!(page.contains("not part of the verdict: two processes on &lt;two&gt; CPUs."));
-    assert!(page.contains("What &lt;TCP_CORK&gt; does") && page.contains("its column &lt;b&gt;"));
-    assert!(
-        page.contains("class=\"verdict does-not-hold\"") && page.contains("href=\"B-small-writes&#x2f;report.html\"")
+fn failed_and_incomplete_runs_are_named() {
+    let mut report = tested();
+    report.runs.push(report.runs[0].clone());
+    (report.runs[1].name, report.runs[1].problem) = ("B-other".to_owned(), Some("icmp: no permission".to_owned()));
+    report.state = State::Interrupted;
+    let text = joined(&shown(&report, 100));
+    assert_says(
+        &text,
+        &["PARTIAL: ended by the user", "B-small-writes: 1 round failed", "B-other: icmp: no permission"],
     );
-    assert!(!page.contains("http://") && !page.contains("https://"));
-    for tag in ["table", "tr", "td", "section", "article", "small", "span", "p"] {
-        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
-        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
-    }
-}
-
-#[test]
-fn the_page_has_a_command_that_repeats_the_run_in_a_new_folder() {
-    let mut report = report(true);
-    report.command_line = ["hairpin", "claims", "run", "B1", "--out", "tested"].map(str::to_owned).to_vec();
-    assert!(html::render_claims(&report).contains("<code>hairpin claims run B1 --seed 1</code>"));
+    assert_says(
+        &html::render_claims(&report),
+        &["PARTIAL: ended by the user", "1 round failed", "icmp: no permission"],
+    );
 }
 
 #[test]
 fn claims_are_unchanged_after_a_round_trip_through_json() {
-    let report = report(true);
-    assert_eq!(serde_json::from_str::<ClaimsReport>(&report.to_json()).expect("a valid report"), report);
+    for report in [listed(), tested(), without_decision(), overview()] {
+        let json = report.to_json();
+        assert_eq!(serde_json::from_str::<ClaimsReport>(&json).expect("a valid report"), report);
+        let document = serde_json::from_str(&json).expect("valid JSON");
+        assert_eq!(schema::faults(&document), [""; 0]);
+        let mut again = report.clone();
+        write_claims(&mut again);
+        assert_eq!(again, report, "the texts of a saved report are those of its reasons");
+    }
 }
 
-/// The texts of these reasons, each in its own row of the second claim.
-fn because(reasons: &[(Option<Figure>, &str, Reason)]) -> String {
-    let mut report = report(true);
-    let row = report.claims[1].rows[0].clone();
-    let with = |(measured, unit, reason): &(Option<Figure>, &str, Reason)| {
-        let judgement = Judgement {
-            measured: *measured,
-            measured_unit: Some((*unit).to_owned()),
-            reason: Some(reason.clone()),
-            ..Judgement::default()
-        };
-        JudgedRow { judgement, ..row.clone() }
-    };
-    report.claims[1].rows = reasons.iter().map(with).collect();
-    let saved = report.claims[0].clone();
+#[test]
+fn names_cannot_control_the_terminal_or_the_page() {
+    let mut report = tested();
+    let claim = &mut report.claims[0];
+    claim.statement = "red\u{1b}[31m\u{202e}text".to_owned();
+    claim.rows[0].name = "row\u{7}\nname".to_owned();
+    claim.source.quote = "\u{1b}]0;title".to_owned();
+    for text in [shown(&report, 80), html::render_claims(&report)] {
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text}");
+    }
+}
+
+#[test]
+fn colours_only_add_styles() {
+    for report in [tested(), without_decision(), overview()] {
+        let coloured = render_claims(&report, &Look { width: 80, colour: true });
+        let mut bare = String::new();
+        for part in coloured.split('\u{1b}') {
+            let text = if bare.is_empty() && !coloured.starts_with('\u{1b}') {
+                part
+            } else {
+                part.split_once('m').map_or("", |(_, text)| text)
+            };
+            bare.push_str(text);
+        }
+        assert_eq!(bare, shown(&report, 80));
+    }
+}
+
+#[test]
+fn figures_without_an_interval_say_why_and_what_decided() {
+    let mut report = tested();
+    report.claims.truncate(1);
+    let row = &mut report.claims[0].rows[0];
+    row.judgement.measured = Some(Figure::without(4.52, NoInterval::TooFewRounds));
     write_claims(&mut report);
-    assert_eq!(report.claims[0], saved, "a saved text without a structured reason is kept");
-    report.claims[1].rows.iter().map(|row| row.judgement.why.as_str()).collect::<Vec<_>>().join("\n")
-}
-
-#[test]
-fn reasons_of_measured_figures() {
-    let (figure, case, other) = (FigureName::P50, "tcp block same-cpu".to_owned(), "udp block same-cpu".to_owned());
-    let measured = Some(Figure::new(4.5, 4.4, 4.61));
-    let of = |against: Option<&String>, place, bound| Reason::Compared {
-        figure,
-        case: case.clone(),
-        against: against.cloned(),
-        place,
-        bound,
-    };
-    let within = Bound::Within { number: 410_403.72, factor: 2.0 };
-    let range = |factor| Bound::Range { from: 1.0, to: 5.5, factor };
-    let mut reasons: Vec<_> =
-        Place::ALL.iter().map(|place| (measured, "ms", of(None, *place, within.clone()))).collect();
-    let gap = |value| CaseRatio { cases: [other.clone(), case.clone()], ratio: Figure::bare(value) };
-    let step = |names: [&str; 2], verdict, ratio: Option<f64>| OrderStep {
-        names: names.map(str::to_owned),
-        verdict,
-        ratio: ratio.map(Figure::bare),
-        absent: ratio.is_none().then(|| Box::new(Reason::NotMeasured { case: case.clone(), cause: None })),
-    };
-    let steps = vec![
-        step(["pipe", "UDP"], Verdict::Holds, Some(1.5)),
-        step(["UDP", "TCP"], Verdict::DoesNotHold, Some(0.8)),
-        step(["TCP", "shm"], Verdict::CannotTell, Some(1.0)),
-        step(["shm", "icmp"], Verdict::CannotRun, None),
-    ];
-    let saved = Some(Figure::new(-0.000_2, -0.0893, 0.000_7));
-    let undecided = Reason::Undecided {
-        because: "It delays no ACK.".to_owned(),
-        measured: Box::new(of(None, Place::Inside, within)),
-    };
-    reasons.extend([
-        (measured, "x", of(Some(&other), Place::Inside, range(1.0))),
-        (Some(Figure::bare(4.5)), "x", of(Some(&other), Place::Below, range(2.0))),
-        (measured, "us", of(None, Place::Above, Bound::AtMost { number: 4.0 })),
-        (measured, "us", of(None, Place::Across, Bound::AtLeast { number: 4.5 })),
-        (saved, "share", of(Some(&other), Place::Below, Bound::SavesAtLeast { share: 0.9 })),
-        (measured, "ms", undecided),
-        (None, "x", Reason::Order { figure, steps }),
-        (measured, "x", Reason::Widens { figure, full: gap(9.0), low: gap(2.0) }),
-    ]);
-    insta::assert_snapshot!(because(&reasons));
-}
-
-#[test]
-fn reasons_without_a_measured_figure() {
-    let (figure, case) = (FigureName::First, "tcp block same-cpu".to_owned());
-    let text = str::to_owned;
-    let option = serde_json::from_value(
-        json!({"name": "sndbuf", "asked": "4096", "before": "4608", "after": "4608", "met": true}),
-    );
-    let kept = |reported: &[Kept], absent: &[Kept], options| Reason::Kept {
-        case: case.clone(),
-        reported: reported.to_vec(),
-        absent: absent.to_vec(),
-        options,
-    };
-    let pattern = |written: Option<&str>, answer_ns, published: Option<&str>| Reason::Pattern {
-        case: case.clone(),
-        written: written.map(|writes| writes.parse().expect("a valid pattern")),
-        ended_ns: [written.map(|_| 40_600), answer_ns],
-        published: published.map(|writes| writes.parse().expect("a valid pattern")),
-    };
-    let fallback = Fallback { from: text("udp"), to: text("tcp"), evidence: text("none of 5 came back") };
-    let seen = vec![(EventKind::Syn, -95_615_000), (EventKind::SynAck, 1_000)];
-    let packets = |seen, absent| Reason::Packets { case: case.clone(), seen, absent };
-    let reasons = [
-        kept(&[Kept::Extremes, Kept::Curve], &[], vec![option.expect("a valid option")]),
-        kept(&[], &[Kept::Percentiles, Kept::Samples, Kept::RateOverTime], Vec::new()),
-        kept(&[Kept::CpuOverTime], &[Kept::Options], Vec::new()),
-        packets(seen.clone(), None),
-        packets(seen, Some(EventKind::PureAck)),
-        packets(Vec::new(), Some(EventKind::Segment)),
-        pattern(Some("2x2"), Some(95_000), None),
-        pattern(None, None, Some("3x2")),
-        Reason::FellBack { case: case.clone(), fallback },
-        Reason::NoFallback { case: case.clone(), from: text("udp"), to: text("tcp") },
-        Reason::Missing { part: text("a link") },
-        Reason::Skipped { because: text("it is about one machine") },
-        Reason::NoRun { run: text("small-writes"), cause: Some(text("no permission")) },
-        Reason::NoRun { run: text("small-writes"), cause: None },
-        Reason::NoCase,
-        Reason::SeveralCases { cases: vec![case.clone(), text("udp block same-cpu")] },
-        Reason::Ended { case: None },
-        Reason::Ended { case: Some(case.clone()) },
-        Reason::NotMeasured { case: case.clone(), cause: None },
-        Reason::NotMeasured { case: case.clone(), cause: Some(text("no permission")) },
-        Reason::Invalid {
-            case: case.clone(),
-            reasons: vec![text("no message arrived"), text("all 3 rounds failed")],
-        },
-        Reason::NotPublished { needed: text("number") },
-        Reason::NotPublished { needed: text("order") },
-        Reason::WrongUnit { figure, unit: text("bytes") },
-        Reason::Zero { figure, cases: Vec::new() },
-        Reason::Zero { figure, cases: vec![case.clone(), text("udp block same-cpu")] },
-        Reason::NeedsClocks { case: case.clone(), figure },
-        Reason::TooFewSamples { case: case.clone(), figure, samples: 800 },
-        Reason::NotTraced { case: case.clone() },
-        Reason::NotCaptured { case: case.clone(), reason: text("no CAP_NET_RAW") },
-        Reason::NoExchange { case: case.clone(), captured: true },
-        Reason::NoExchange { case, captured: false },
-    ];
-    insta::assert_snapshot!(because(&reasons.map(|reason| (None, "ms", reason))));
-}
-
-#[test]
-fn figures_of_claims_have_names() {
-    let of = |figure| (None, "ms", Reason::Zero { figure, cases: Vec::new() });
-    insta::assert_snapshot!(because(&FigureName::ALL.iter().map(|figure| of(*figure)).collect::<Vec<_>>()));
-}
-
-#[test]
-fn a_table_names_its_rows_by_verdict() {
-    let mut report = report(true);
-    let claim = &mut report.claims[1];
-    claim.judgement.reason = Some(Reason::Rows);
-    let mut skipped = claim.rows[0].clone();
-    (skipped.name, skipped.skipped) = ("here".to_owned(), Some("it is about one machine".to_owned()));
-    claim.rows.push(skipped);
-    write_claims(&mut report);
-    insta::assert_snapshot!(report.claims[1].judgement.why);
+    let note = "No interval: fewer than 5 rounds count; the outer bounds of its rounds decide.";
+    assert_says(&joined(&shown(&report, 100)), &[note, "Holds: 4.52 bytes/ms here, 4.873 bytes/ms in the text."]);
+    assert!(html::render_claims(&report).contains(note));
 }

@@ -25,6 +25,8 @@ pub(super) fn render(report: &ClaimsReport) -> String {
         caution => claim_wording::caution(report).map(|caution| nbsp(&caution)),
         subtitle,
         texts => texts(report),
+        has_overview => report.claims.len() > 1,
+        has_pictures => report.claims.iter().flat_map(|claim| &claim.rows).any(|row| Scale::of(row).is_some()),
         runs => report.runs.iter().map(run).collect::<Value>(),
         command => match report.seed {
             Some(seed) => wording::repeated(&report.command_line, seed),
@@ -51,17 +53,17 @@ fn texts(report: &ClaimsReport) -> Vec<Value> {
 }
 
 fn claim(of: &JudgedClaim) -> Value {
-    let headline = of.headline.map_or("not tested", claim_wording::headline);
+    let common = common_notes(of);
     context! {
         id => &of.id,
         statement => nbsp(&of.statement),
-        sentence => nbsp(&of.text.sentence),
-        headline,
+        sentence => nbsp(claim_wording::after_headline(of)),
+        headline => claim_wording::headline_of(of),
         class => class(of.headline),
-        axes => claim_wording::axes(&of.axes),
-        decides => of.decides.as_ref().filter(|_| of.headline == Some(Headline::Undecided)),
-        age => of.age_s.map(claim_wording::age),
-        rows => of.rows.iter().map(row).collect::<Value>(),
+        axes => claim_wording::axes(of),
+        age => of.age_s.and_then(claim_wording::age),
+        rows => of.rows.iter().map(|one| row(one, &common)).collect::<Value>(),
+        common => common.iter().map(|note| nbsp(note)).collect::<Value>(),
         why => nbsp(&of.text.why),
         so_what => nbsp(&of.text.so_what),
         text_errors => of.text_errors.iter().map(|error| nbsp(error)).collect::<Value>(),
@@ -79,40 +81,48 @@ fn class(of: Option<Headline>) -> &'static str {
     }
 }
 
-fn row(of: &JudgedRow) -> Value {
-    let judgement = &of.judgement;
+/// The notes of all rows, if there are several rows.
+fn common_notes(of: &JudgedClaim) -> Vec<String> {
+    let [first, rest @ ..] = of.rows.as_slice() else { return Vec::new() };
+    let is_common =
+        |note: &String| !rest.is_empty() && rest.iter().all(|row| claim_wording::notes(row).contains(note));
+    claim_wording::notes(first).into_iter().filter(is_common).collect()
+}
+
+fn row(of: &JudgedRow, common: &[String]) -> Value {
+    let (judgement, notes) = (&of.judgement, claim_wording::notes(of));
     let is_order = of.published.unit.starts_with("order");
+    let class = judgement.verdict.filter(|_| of.shown.is_none()).map_or("", |verdict| verdict.word());
     context! {
-        name => if of.name.is_empty() { of.axis.word() } else { of.name.as_str() },
-        axis => of.axis.word(),
+        name => claim_wording::row_name(of),
+        axis => (!of.name.is_empty()).then(|| of.axis.word()),
         published => nbsp(&claim_wording::published(&of.published)),
         unit => is_order.then_some(of.published.unit.as_str()),
         measured => nbsp(&claim_wording::measured(judgement)),
-        interval => judgement.measured.and_then(|figure| figure.low).map(|_| claim_wording::interval(judgement)),
-        verdict => claim_wording::verdict(judgement.verdict),
-        class => judgement.verdict.map_or("", |verdict| verdict.word()),
+        interval => claim_wording::interval(judgement),
+        verdict => claim_wording::row_verdict(of),
+        class,
         picture => picture(of),
-        case => of.case.as_deref(),
         evidence => of.evidence.as_deref(),
-        why => nbsp(&claim_wording::why(judgement)),
-        rule_because => of.rule_because.as_deref(),
-        rule_changed => of.rule_changed.as_deref(),
-        notes => claim_wording::notes(of).iter().map(|note| nbsp(note)).collect::<Value>(),
+        why => (of.missing.is_none() && of.skipped.is_none()).then(|| nbsp(&claim_wording::why(judgement))),
+        rule => claim_wording::rule(of).map(|rule| nbsp(&rule)),
+        notes => notes.iter().filter(|note| !common.contains(note)).map(|note| nbsp(note)).collect::<Value>(),
     }
 }
 
 /// The published marks, the margin and the measured interval, in percent of the width.
 fn picture(of: &JudgedRow) -> Option<Value> {
-    let scale = Scale::of(of)?;
+    let (scale, measured) = (Scale::of(of)?, of.judgement.measured?);
     let at = |value: f64| 100.0 * scale.at(value);
-    let range = |low: f64, high: f64| context! { at => low, width => high - low };
-    let margin = of.judgement.margin.map(|[from, to]| range(from.map_or(0.0, at), to.map_or(100.0, at)));
-    let measured = of.judgement.measured?;
+    let range = |[from, to]: [f64; 2]| context! { at => from, width => to - from };
+    let is_direction = claim_wording::is_direction(of);
     Some(context! {
-        margin,
-        interval => measured.interval().map(|(low, high)| range(at(low), at(high))),
+        is_direction,
+        margin => scale.margin(of).map(|ends| range(ends.map(|end| 100.0 * end))),
+        interval => measured.interval().map(|(low, high)| [at(low), at(high)]).filter(|[low, high]| low <= high).map(range),
         measured => at(measured.value),
-        published => Scale::published(of).into_iter().map(at).collect::<Value>(),
+        one => is_direction.then(|| at(1.0)),
+        published => claim_wording::published_marks(of).into_iter().map(at).collect::<Value>(),
     })
 }
 

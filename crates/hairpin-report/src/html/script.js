@@ -40,7 +40,7 @@
 
   // Printing opens the evidence and the method. Time sequences are printed only if the reader opened them.
   window.addEventListener("beforeprint", function () {
-    all(".answer details, .finding details, #method details").forEach(function (one) { one.open = true; });
+    all(".answer details, .finding details, .claim details, #method details").forEach(function (one) { one.open = true; });
   });
 
   // Shows SVG titles as tooltips: the title of a whole lane, or of the mark nearest to the pointer.

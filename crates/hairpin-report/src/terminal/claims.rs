@@ -2,24 +2,30 @@
 
 use anstyle::Style;
 use hairpin_model::judged_claim::{Headline, Verdict};
+use hairpin_model::names::distinct;
 use hairpin_model::quantities::counted;
 use hairpin_model::{ClaimsReport, JudgedClaim, JudgedRow};
 
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use crate::claim_wording::{self, Scale};
+use crate::page_text::columns;
 
 /// With more claims, only the overview is shown.
 const MAX_DETAILED: usize = 7;
 
 pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
-    page.paragraph(0, LEAD, &claim_wording::answer(report));
+    // The page of a single claim is its own answer.
+    if report.claims.len() != 1 {
+        page.paragraph(0, LEAD, &claim_wording::answer(report));
+    }
     if let Some(partial) = claim_wording::partial(report) {
         page.paragraph(0, BAD, partial);
     }
     if report.claims.len() > MAX_DETAILED {
         overview(page, report);
     } else {
-        report.claims.iter().for_each(|claim| details(page, claim));
+        report.claims.iter().for_each(|claim| details(page, report, claim));
+        legend(page, report);
     }
     problems(page, report);
     for remark in &report.remarks {
@@ -35,21 +41,32 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
 
 /// Width of an id, including the spaces after it.
 const ID_WIDTH: usize = 5;
+const VERDICT_WIDTH: usize = 16;
 const AGE_WIDTH: usize = 8;
 
-/// One line for each claim: id, verdict and age, cut at the width of the terminal.
+/// One line for each claim: id, verdict, statement and age, cut at the width of the terminal.
 fn overview(page: &mut Page, report: &ClaimsReport) {
+    let age = |claim: &JudgedClaim| claim.age_s.and_then(claim_wording::age);
+    let age_width = if report.claims.iter().any(|claim| age(claim).is_some()) { AGE_WIDTH } else { 0 };
     for claim in &report.claims {
-        let room = page.look.width.saturating_sub(ID_WIDTH + AGE_WIDTH).max(20);
-        let text = match claim.headline {
-            Some(Headline::NotYet) => format!("Not yet: {}", sentence(&claim.statement)),
-            Some(_) => clean(&claim.text.sentence),
-            None => sentence(&claim.statement),
-        };
-        let age = claim.age_s.filter(|_| claim.headline != Some(Headline::NotYet)).map(claim_wording::age);
-        let age = age.unwrap_or_default();
-        let line = format!("{:<ID_WIDTH$}{:<room$}{age:>AGE_WIDTH$}", claim.id, cut(&text, room));
+        let room = page.look.width.saturating_sub(ID_WIDTH + VERDICT_WIDTH + age_width).max(12);
+        let statement = cut(&clean(&claim.statement), room);
+        let age = age(claim).unwrap_or_default();
+        let fill = room.saturating_sub(columns(&statement)) + age_width;
+        let line =
+            format!("{:<ID_WIDTH$}{:<VERDICT_WIDTH$}{statement}{age:>fill$}", claim.id, verdict(claim.headline));
         page.line(style(claim.headline), line.trim_end());
+    }
+}
+
+/// The verdict in the overview.
+fn verdict(headline: Option<Headline>) -> &'static str {
+    match headline {
+        Some(Headline::OtherHardware) => "Other hardware",
+        Some(Headline::NotTestable) => "Not testable",
+        Some(Headline::HoldsOtherSize) => "Other size",
+        Some(of) => claim_wording::headline(of),
+        None => "Not tested",
     }
 }
 
@@ -61,88 +78,128 @@ fn sentence(statement: &str) -> String {
 
 /// Returns the text cut at a word, with dots.
 fn cut(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
+    if columns(text) <= room {
         return text.to_owned();
     }
-    let head: String = text.chars().take(room - 3).collect();
-    let whole = head.rfind(' ').map_or(head.as_str(), |space| &head[..space]);
-    format!("{} ...", whole.trim_end_matches([',', ';', ':']))
+    let fits = |end: &usize| columns(&text[..*end]) + 3 <= room;
+    let mut ends = text.char_indices().map(|(place, _)| place);
+    let most = ends.clone().rfind(fits).unwrap_or(0);
+    let end = ends.rfind(|place| *place <= most && text[*place..].starts_with(' ')).unwrap_or(most);
+    format!("{}...", text[..end].trim_end_matches([',', ';', ':']))
 }
 
-/// The page of a claim: the sentence, the picture, the evidence, why, and what follows.
-fn details(page: &mut Page, claim: &JudgedClaim) {
+/// The page of a claim: the verdict, why, what follows, then the rows and the source.
+fn details(page: &mut Page, report: &ClaimsReport, claim: &JudgedClaim) {
     page.gap();
     page.item(&format!("{:<ID_WIDTH$}", claim.id), LEAD, &sentence(&claim.statement));
-    if claim.headline.is_some() && !claim.text.sentence.is_empty() {
-        page.paragraph(ID_WIDTH, style(claim.headline), &claim.text.sentence);
-    }
-    let axes = claim_wording::axes(&claim.axes);
-    let decides = claim.decides.as_ref().filter(|_| claim.headline == Some(Headline::Undecided));
-    if !axes.is_empty() {
-        let decides = decides.map_or_else(String::new, |decides| format!("; would decide: {decides}"));
-        page.paragraph(ID_WIDTH, DIM, &format!("By axis: {axes}{decides}."));
-    }
-    claim.rows.iter().for_each(|row| show_row(page, row));
-    let mut labelled = |label: &str, text: &str| page.item(&format!("     {label:<8}"), PLAIN, text);
+    let is_built_in = !report.command_line.iter().any(|word| word.starts_with("--file"));
+    let hint = if is_built_in { format!(" (hint: hairpin claims run {})", claim.id) } else { String::new() };
+    let untested = format!("Not tested{hint}.");
+    let verdict = if claim.headline.is_some() { &claim.text.sentence } else { &untested };
+    page.paragraph(ID_WIDTH, style(claim.headline), verdict);
+    page.paragraph(ID_WIDTH, DIM, &claim_wording::axes(claim));
+    let mut labelled = |label: &str, text: &str| page.item(&format!("{:ID_WIDTH$}{label:<8}", ""), PLAIN, text);
     labelled("Why:", &claim.text.why);
     labelled("So:", &claim.text.so_what);
+    let mut told = clean(verdict);
+    page.gap();
+    claim.rows.iter().for_each(|row| show_row(page, row, &mut told));
+    page.gap();
+    let mut labelled = |label: &str, text: &str| page.item(&format!("{:ID_WIDTH$}{label:<8}", ""), DIM, text);
     for error in &claim.text_errors {
         labelled("Text:", error);
     }
+    let reports = distinct(claim.rows.iter().filter_map(|row| row.evidence.as_deref())).join(", ");
+    labelled("Runs:", &reports);
     labelled("Source:", &claim_wording::source(&claim.source));
 }
 
-fn show_row(page: &mut Page, row: &JudgedRow) {
+/// Width of the indentation of a row's lines.
+const ROW_INDENT: usize = ID_WIDTH + 2;
+/// Maximum width of a picture.
+const PICTURE_WIDTH: usize = 60;
+
+/// Shows a row: its verdict, the figures, the picture and the rule. A text in `told` is not repeated.
+fn show_row(page: &mut Page, row: &JudgedRow, told: &mut String) {
     let of = &row.judgement;
-    let name = if row.name.is_empty() { row.axis.word() } else { &row.name };
-    let verdict = claim_wording::verdict(of.verdict);
-    let published = claim_wording::published(&row.published);
-    let (measured, interval) = (claim_wording::measured(of), claim_wording::interval(of));
-    let figures = format!("published {published}; measured {measured}, 95 % {interval}");
-    page.gap();
-    page.item("     ", row_style(of.verdict), &format!("{name} ({}): {verdict}", row.axis));
-    if of.measured.is_some() {
-        page.paragraph(ID_WIDTH + 2, PLAIN, &format!("{figures}."));
-    } else if of.verdict.is_none() {
-        page.paragraph(ID_WIDTH + 2, PLAIN, &format!("published {published}."));
-    }
-    if let Some(picture) = picture(row, page.look.width.saturating_sub(ID_WIDTH + 4).clamp(20, 60)) {
-        page.line(PLAIN, &format!("{:width$}{picture}", "", width = ID_WIDTH + 2));
-    }
+    let mut new = |text: String| {
+        let is_new = !told.contains(clean(&text).trim_start_matches("Missing: ").trim_end_matches('.'));
+        told.push_str(&clean(&text));
+        Some(text).filter(|text| is_new && !text.is_empty())
+    };
     let is_untested = row.missing.is_some() || row.skipped.is_some();
-    let why = Some(claim_wording::why(of)).filter(|why| !why.is_empty() && !is_untested);
-    for text in why.into_iter().chain(claim_wording::notes(row)) {
-        page.paragraph(ID_WIDTH + 2, DIM, &format!("{}.", text.trim_end_matches('.')));
+    let reason = if is_untested { String::new() } else { claim_wording::why(of) };
+    let (figures, has_reason) = (claim_wording::figures(row), !reason.is_empty());
+    let reason = if figures.is_some() { None } else { new(reason) };
+    let notes: Vec<String> = claim_wording::notes(row).into_iter().filter_map(&mut new).collect();
+    let rule = claim_wording::rule(row).filter(|_| row.shown.is_none()).and_then(&mut new);
+    let is_told = of.measured.is_none() && has_reason && reason.is_none();
+    if row.name.is_empty() && of.measured.is_none() && rule.is_none() && reason.is_none() && notes.is_empty() {
+        return;
     }
-    let rule = row.rule_because.as_ref().zip(row.rule_changed.as_ref());
-    if let Some((because, changed)) = rule {
-        let evidence = row.evidence.as_ref().map_or_else(String::new, |file| format!(" Evidence: {file}."));
-        page.paragraph(
-            ID_WIDTH + 2,
-            DIM,
-            &format!("Rule of {changed}: {}.{evidence}", because.trim_end_matches('.')),
-        );
+    let axis = if row.name.is_empty() { String::new() } else { format!(" ({})", row.axis) };
+    let verdict = of.verdict.map_or_else(String::new, |_| format!(": {}", claim_wording::row_verdict(row)));
+    let told = if is_told { ", as above" } else { "" };
+    let published = match (of.measured, of.verdict) {
+        (Some(_), _) => String::new(),
+        (None, Some(_)) => format!("; {} in the text", claim_wording::published(&row.published)),
+        (None, None) => format!(": {} in the text", claim_wording::published(&row.published)),
+    };
+    page.item("     ", row_style(row), &format!("{}{axis}{verdict}{told}{published}", claim_wording::row_name(row)));
+    // The figures are above the picture; of a direction they are in the reason.
+    let (figures, reason) = if of.measured.is_some() { (figures.or(reason), None) } else { (None, reason) };
+    if let Some(figures) = figures {
+        page.paragraph(ROW_INDENT, PLAIN, &capitalised(&figures));
+    }
+    if let Some(picture) = picture(row, page.look.width.saturating_sub(ROW_INDENT + 2).clamp(20, PICTURE_WIDTH)) {
+        page.line(PLAIN, &format!("{:ROW_INDENT$}{picture}", ""));
+    }
+    let subject = claim_wording::subject(row).map(|subject| format!("Measured: {subject}."));
+    for text in subject.into_iter().chain(reason).chain(notes).chain(rule) {
+        page.paragraph(ROW_INDENT, DIM, &text);
     }
 }
 
-/// A line with the margin (`=`), the published mark (`o`), the measured interval (`[`, `]`) and value (`*`).
+/// Returns a part of a sentence as a sentence.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.trim_end_matches('.').chars();
+    let first = letters.next().map_or_else(String::new, |first| first.to_uppercase().to_string());
+    format!("{first}{}.", letters.as_str())
+}
+
+/// A line with the margin (`=`, or `~` of a direction), the published mark (`o`), the ratio of no difference (`1`), the
+/// measured interval (`[`, `]`) and the measured value (`*`).
 fn picture(row: &JudgedRow, width: usize) -> Option<String> {
-    let scale = Scale::of(row)?;
-    let place = |value: f64| (scale.at(value) * (width - 1) as f64).round() as usize;
+    let (scale, measured) = (Scale::of(row)?, row.judgement.measured?);
+    let place = |share: f64| (share * (width - 1) as f64).round() as usize;
     let mut line = vec!['.'; width];
-    if let Some([from, to]) = row.judgement.margin {
-        let (from, to) = (from.map_or(0, place), to.map_or(width - 1, place));
-        line[from..=to].fill('=');
+    let is_direction = claim_wording::is_direction(row);
+    if let Some([from, to]) = scale.margin(row) {
+        line[place(from)..=place(to)].fill(if is_direction { '~' } else { '=' });
     }
-    for published in Scale::published(row) {
-        line[place(published)] = 'o';
+    let published = claim_wording::published_marks(row).into_iter().map(|mark| (mark, 'o'));
+    for (mark, letter) in published.chain(is_direction.then_some((1.0, '1'))) {
+        line[place(scale.at(mark))] = letter;
     }
-    let measured = row.judgement.measured?;
     if let Some((low, high)) = measured.interval() {
-        (line[place(low)], line[place(high)]) = ('[', ']');
+        (line[place(scale.at(low))], line[place(scale.at(high))]) = ('[', ']');
     }
-    line[place(measured.value)] = '*';
+    line[place(scale.at(measured.value))] = '*';
     Some(line.into_iter().collect())
+}
+
+/// Explains the pictures once.
+fn legend(page: &mut Page, report: &ClaimsReport) {
+    let rows = || report.claims.iter().flat_map(|claim| &claim.rows).filter(|row| Scale::of(row).is_some());
+    let has = |is_direction: bool| rows().any(|row| claim_wording::is_direction(row) == is_direction);
+    let parts = [
+        has(false).then_some("o published, = confirms"),
+        has(true).then_some("1 no difference, ~ counts as equal"),
+        (has(false) || has(true)).then_some("[*] measured (logarithmic axis)"),
+    ];
+    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    page.gap();
+    page.paragraph(0, DIM, &parts.join(", "));
 }
 
 fn style(headline: Option<Headline>) -> Style {
@@ -155,8 +212,9 @@ fn style(headline: Option<Headline>) -> Style {
     }
 }
 
-fn row_style(verdict: Option<Verdict>) -> Style {
-    match verdict {
+fn row_style(row: &JudgedRow) -> Style {
+    match row.judgement.verdict {
+        _ if row.shown.is_some() => PLAIN,
         Some(Verdict::Confirmed) => GOOD,
         Some(Verdict::Refuted | Verdict::Equal) => BAD,
         Some(Verdict::Undecided) => WARN,

@@ -3,12 +3,13 @@
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::{Headline, Verdict};
 use hairpin_model::names::{distinct, joined};
-use hairpin_model::quantities::{counted, thousandths, three_digits};
+use hairpin_model::quantities::{counted, three_digits};
 use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedClaim, JudgedRow, Judgement, Reason, Writes};
 
 use crate::claim_wording;
+use crate::figure_words::figure_name;
 
 /// Writes the sentence of each claim, the reason for the verdict on each row, and what would decide.
 pub fn write_claims(report: &mut ClaimsReport) {
@@ -31,7 +32,7 @@ fn sentence(claim: &JudgedClaim) -> String {
         of.take(MAX_CLAUSES).map(clause).collect()
     };
     let clauses = match headline {
-        Headline::NotYet | Headline::NotTestable => vec![lacking(claim)],
+        Headline::NotYet | Headline::NotTestable => vec![lacking(claim, "it needs ")],
         Headline::OtherHardware => claim
             .rows
             .iter()
@@ -44,30 +45,34 @@ fn sentence(claim: &JudgedClaim) -> String {
         Headline::HoldsOtherSize => with(&[Verdict::Refuted]),
         Headline::Answered | Headline::HoldsOnlyIf | Headline::Holds => with(&[Verdict::Confirmed, Verdict::Refuted]),
     };
-    let begin = match (&claim.only_if, headline) {
-        (Some(knob), Headline::HoldsOnlyIf) => format!("Holds only if {} is {}", knob.name, knob.value),
-        _ => claim_wording::headline(headline).to_owned(),
-    };
+    let begin = claim_wording::headline_of(claim);
     let clauses = clauses.iter().map(|clause| clause.trim_end_matches('.')).collect::<Vec<_>>().join("; ");
     if clauses.is_empty() { format!("{begin}.") } else { format!("{begin}: {clauses}.") }
 }
 
-/// Returns the undecided rows: those with a figure, then the others with what they lack.
+/// Returns the undecided rows: those with a figure, then what the others lack.
 fn undecided(claim: &JudgedClaim) -> Vec<String> {
     let rows = claim.rows.iter().filter(|row| row.decides() && row.judgement.verdict == Some(Verdict::Undecided));
-    let has_figure = |row: &&JudgedRow| row.judgement.measured.is_some();
-    let (figures, others): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.partition(has_figure);
-    let lacks = distinct(others.iter().filter_map(|row| row.judgement.reason.as_ref()).map(lacks));
-    figures.into_iter().take(MAX_CLAUSES).map(clause).chain(lacks).collect()
+    let (figures, others): (Vec<&JudgedRow>, Vec<&JudgedRow>) =
+        rows.partition(|row| row.judgement.measured.is_some());
+    let reasons = distinct(others.iter().filter_map(|row| row.judgement.reason.as_ref()).flat_map(absent));
+    let invalid = |reason: &&Reason| match reason {
+        Reason::Invalid { case, .. } => Some(case.clone()),
+        _ => None,
+    };
+    let cases = distinct(reasons.iter().filter_map(invalid));
+    let other = reasons.iter().filter(|reason| invalid(reason).is_none());
+    let other = other.map(|reason| without_capital(&why(reason, &Judgement::default())));
+    let has = if cases.len() == 1 { "has" } else { "have" };
+    let invalid = (!cases.is_empty()).then(|| format!("{} {has} no valid figures", joined(&cases)));
+    figures.into_iter().take(MAX_CLAUSES).map(clause).chain(invalid).chain(other).collect()
 }
 
-fn lacks(reason: &Reason) -> String {
+/// The reasons why figures are absent.
+fn absent(reason: &Reason) -> Vec<&Reason> {
     match reason {
-        Reason::Order { steps, .. } => {
-            steps.iter().find_map(|step| step.absent.as_deref()).map_or_else(String::new, lacks)
-        }
-        Reason::Invalid { case, .. } => format!("{case} was disturbed and has no usable figures"),
-        other => why(other, &Judgement::default()),
+        Reason::Order { steps, .. } => steps.iter().filter_map(|step| step.absent.as_deref()).collect(),
+        other => vec![other],
     }
 }
 
@@ -77,50 +82,59 @@ const MAX_CLAUSES: usize = 3;
 /// Returns what a row shows, as a part of a sentence.
 fn clause(row: &JudgedRow) -> String {
     let name = if row.name.is_empty() { String::new() } else { format!("{}: ", row.name) };
-    let of = &row.judgement;
-    let figures = || {
-        let measured = claim_wording::measured(of);
-        let published = claim_wording::published(&row.published);
-        let interval = match claim_wording::interval(of) {
-            interval if interval == hairpin_model::quantities::DASH => String::new(),
-            interval => format!(" ({interval})"),
-        };
-        format!("{name}{measured}{interval} here, {published} in the text")
+    let shown = match row.judgement.reason.as_ref() {
+        Some(Reason::OneOfSeveral { measured, rows }) => {
+            format!("{}, {}", shows(row, measured), claim_wording::refuted_alone(*rows))
+        }
+        Some(reason) => shows(row, reason),
+        None => row.judgement.why.clone(),
     };
-    match of.reason.as_ref() {
-        Some(Reason::Order { steps, margin, .. }) => {
-            format!("{name}{}", steps.iter().map(|one| step(one, *margin)).collect::<Vec<_>>().join(", "))
+    format!("{name}{shown}")
+}
+
+fn shows(row: &JudgedRow, reason: &Reason) -> String {
+    match (reason, row.judgement.measured) {
+        (Reason::Order { steps, margin, .. }, _) => all_steps(steps, *margin),
+        (Reason::Widens { figure, full, low }, Some(wider)) => {
+            let (figure, wider) = (figure_name(*figure), times(&wider));
+            let [full, low] = [full, low].map(|gap| times(&gap.ratio));
+            format!("the ratio of the {figure} is {full} at full load and {low} at low load, {wider} as large")
         }
-        Some(Reason::Compared { bound: Bound::SavesAtLeast { .. }, .. }) => {
-            format!("{name}saves {} %", three_digits(100.0 * of.measured.map_or(0.0, |saved| saved.value)))
-        }
-        Some(Reason::Often { figure, rounds, reached, bound, .. }) => {
-            let (figure, unit) = (figure_name(*figure), &row.published.unit);
-            format!("{name}in {reached} of {rounds} rounds the {figure} reaches {bound} {unit}")
-        }
-        Some(Reason::Compared { .. }) if of.measured.is_some() => figures(),
-        _ => format!("{name}{}", of.why),
+        (Reason::Kept { reported, absent, .. }, _) => format!("the run {}", which_outputs(reported, absent)),
+        _ => claim_wording::figures(row).unwrap_or_else(|| without_capital(&row.judgement.why)),
     }
 }
 
-/// Returns what is missing for a verdict.
-fn lacking(claim: &JudgedClaim) -> String {
-    let missing = claim.rows.iter().filter_map(|row| row.missing.as_deref().or(row.skipped.as_deref()));
+/// Returns a sentence as a part of another one.
+fn without_capital(text: &str) -> String {
+    let begin = ["The ", "A ", "In ", "By "].into_iter().find(|begin| text.starts_with(begin));
+    begin.map_or_else(|| text.to_owned(), |begin| begin.to_lowercase() + &text[begin.len()..])
+}
+
+/// Returns what is missing for a verdict: the missing parts after `needs`, then the other reasons.
+fn lacking(claim: &JudgedClaim, needs: &str) -> String {
+    let parts = distinct(claim.rows.iter().filter_map(|row| row.missing.as_deref())).join("; ");
+    let parts = (!parts.is_empty()).then(|| format!("{needs}{parts}"));
+    let skipped = claim.rows.iter().filter_map(|row| row.skipped.as_deref());
     let failed = claim.rows.iter().filter(|row| row.missing.is_none() && row.decides());
     let failed = failed.map(|row| row.judgement.why.as_str());
     let shown = claim.rows.iter().filter_map(|row| row.shown.as_deref());
-    let all = distinct(missing.chain(failed).chain(shown).filter(|why| !why.is_empty()));
-    all.iter().map(|why| why.trim_end_matches('.')).collect::<Vec<_>>().join("; ")
+    let other = skipped.chain(failed).chain(shown).filter(|why| !why.is_empty());
+    let other = other.map(|why| without_capital(why.trim_end_matches('.')));
+    distinct(parts.into_iter().chain(other)).join("; ")
 }
 
 /// Returns what would decide an undecided claim, or what is missing.
 fn decides(claim: &JudgedClaim) -> Option<String> {
     match claim.headline? {
-        Headline::NotYet | Headline::NotTestable => Some(lacking(claim)),
+        Headline::NotYet | Headline::NotTestable => Some(lacking(claim, "")),
         Headline::Undecided => {
             let undecided = claim.rows.iter().filter(|row| row.judgement.verdict == Some(Verdict::Undecided));
             let reasons = undecided.filter(|row| row.decides()).filter_map(|row| row.judgement.reason.as_ref());
-            Some(distinct(reasons.map(would_decide)).join(", "))
+            let all = distinct(reasons.map(would_decide));
+            // More rounds on a machine in one state are more rounds.
+            let is_said = |one: &&&str| !all.iter().any(|other| other.len() > one.len() && other.starts_with(**one));
+            Some(joined(&all.iter().filter(is_said).collect::<Vec<_>>()))
         }
         _ => None,
     }
@@ -128,15 +142,23 @@ fn decides(claim: &JudgedClaim) -> Option<String> {
 
 fn would_decide(reason: &Reason) -> &'static str {
     match reason {
-        Reason::Invalid { .. } => "a quiet machine",
+        Reason::Invalid { .. } => "valid rounds (on a quiet machine)",
         Reason::NeedsClocks { .. } => "clocks of both hosts that agree",
         Reason::NoFallback { .. } => "a path that blocks UDP",
-        Reason::Order { steps, .. } => {
-            steps.iter().filter_map(|step| step.absent.as_deref()).map(would_decide).next().unwrap_or("more rounds")
-        }
-        Reason::Compared { place: Place::Unknown, .. } => "more rounds on a machine in one state",
+        Reason::Order { steps, .. } => match steps.iter().find_map(|step| step.absent.as_deref()) {
+            Some(absent) => would_decide(absent),
+            None if steps.iter().any(lacks_interval) => MORE_ROUNDS_IN_STATE,
+            None => "more rounds",
+        },
+        Reason::Compared { place: Place::Unknown, .. } => MORE_ROUNDS_IN_STATE,
         _ => "more rounds",
     }
+}
+
+const MORE_ROUNDS_IN_STATE: &str = "more rounds on a machine in one state";
+
+fn lacks_interval(step: &OrderStep) -> bool {
+    step.ratio.is_some_and(|ratio| ratio.interval().is_none())
 }
 
 fn why(reason: &Reason, judgement: &Judgement) -> String {
@@ -148,30 +170,24 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
             let unit = judgement.measured_unit.as_deref().unwrap_or_default();
             judgement.measured.map_or_else(String::new, |measured| compared(of, &measured, unit, *place, bound))
         }
+        Reason::Order { steps, margin, .. } if steps.iter().all(|step| step.ratio.is_none()) => {
+            all_steps(steps, *margin)
+        }
         Reason::Order { figure, steps, margin } => {
-            let steps: Vec<String> = steps.iter().map(|one| step(one, *margin)).collect();
-            format!("By {}: {}.", name(figure), steps.join(", "))
+            format!("By {}: {}.", name(figure), all_steps(steps, *margin))
         }
         Reason::Often { figure, case, rounds, reached, bound, share, .. } => {
-            let share = three_digits(100.0 * share);
+            let share = claim_wording::exact(*share, "share");
             format!(
-                "The {} of {case} reaches {bound} in {reached} of {rounds} rounds; the rule asks for {share} % of them.",
+                "The {} of {case} reaches {bound} in {reached} of {rounds} rounds; the rule asks for {share} of them.",
                 name(figure)
             )
         }
         Reason::OneOfSeveral { measured, rows } => {
-            format!(
-                "{} With {} that could refute the claim by chance, this is not enough.",
-                why(measured, judgement),
-                counted(*rows, "row")
-            )
+            let (measured, rows) = (why(measured, judgement), counted(*rows, "row"));
+            format!("{measured} With {rows} that could refute the claim by chance, this is not enough.")
         }
-        Reason::Widens { figure, full, low } => {
-            let of =
-                |gap: &CaseRatio| format!("of {} against {} is {}", gap.cases[1], gap.cases[0], times(&gap.ratio));
-            let wider = judgement.measured.map_or_else(String::new, |wider| times(&wider));
-            format!("The {} {}; that {}. The first is {wider} the second.", name(figure), of(full), of(low))
-        }
+        Reason::Widens { figure, full, low } => widens(name(figure), [full, low], judgement),
         Reason::Kept { case, reported, absent, options } => outputs(case, reported, absent, options),
         Reason::Packets { case, seen, absent } => packets(case, seen, *absent),
         Reason::Pattern { case, written, ended_ns, published } => {
@@ -215,20 +231,31 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
     }
 }
 
+fn widens(figure: &str, ratios: [&CaseRatio; 2], judgement: &Judgement) -> String {
+    let of = |gap: &CaseRatio| format!("of {} against {} is {}", gap.cases[1], gap.cases[0], times(&gap.ratio));
+    let [full, low] = ratios.map(of);
+    let wider = judgement.measured.as_ref().map_or_else(String::new, times);
+    format!("The {figure} {full}; that {low}. The first is {wider} the second.")
+}
+
 fn outputs(case: &str, reported: &[Kept], absent: &[Kept], options: &[Effective]) -> String {
-    let listed = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| output_name(*kind)).collect::<Vec<_>>());
-    let what = match (reported, absent) {
-        (reported, []) => format!("reports {}", listed(reported)),
-        ([], absent) => format!("does not report {}", listed(absent)),
-        (reported, absent) => format!("reports {}, but not {}", listed(reported), listed(absent)),
-    };
     let granted = |option: &Effective| {
         let asked = option.asked.as_deref().unwrap_or("nothing");
         format!("{} {asked} requested, {} granted", option.name, option.before)
     };
     let granted: Vec<String> = options.iter().map(granted).collect();
     let granted = if granted.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&granted)) };
-    format!("This tests that a figure is reported, not its value. The run of {case} {what}.{granted}")
+    let what = which_outputs(reported, absent);
+    format!("The run of {case} {what}. Only the existence of the output is tested.{granted}")
+}
+
+fn which_outputs(reported: &[Kept], absent: &[Kept]) -> String {
+    let listed = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| output_name(*kind)).collect::<Vec<_>>());
+    match (reported, absent) {
+        (reported, []) => format!("reports {}", listed(reported)),
+        ([], absent) => format!("does not report {}", listed(absent)),
+        (reported, absent) => format!("reports {}, but not {}", listed(reported), listed(absent)),
+    }
 }
 
 fn packets(case: &str, seen: &[(EventKind, i64)], absent: Option<EventKind>) -> String {
@@ -256,25 +283,14 @@ fn with_article(noun: &str) -> String {
     format!("{} {noun}", if noun.starts_with('o') { "an" } else { "a" })
 }
 
-/// Returns `The p50 of tcp block same-cpu, 4.52 ms (4.07 to 4.97), is within a factor of 2 of 5 ms.`
+/// Returns `The p50 of tcp block same-cpu, 4.52 ms (4.07-4.97), is within a factor of 2 of 5 ms.`
 fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, place: Place, bound: &Bound) -> String {
-    let exactly = |number: &f64| format!("{number} {unit}");
     let of = if against.is_empty() { case.to_owned() } else { format!("{case} against {against}") };
-    let bounds = match bound {
-        Bound::SavesAtLeast { share } => format!("at least {share}"),
-        Bound::Within { number, factor } => format!("within a factor of {factor} of {}", exactly(number)),
-        Bound::AtLeast { number } => format!("at least {}", exactly(number)),
-        Bound::AtMost { number } => format!("at most {}", exactly(number)),
-        Bound::Range { from, to, factor } => {
-            let range = format!("between {from} and {}", exactly(to));
-            if *factor > 1.0 { format!("within a factor of {factor} of the range {range}") } else { range }
-        }
-    };
+    let (value, bounds) = (claim_wording::with_interval(measured, unit), claim_wording::bound(bound, unit));
     let what = if matches!(bound, Bound::SavesAtLeast { .. }) {
-        let saved = with_interval(measured, thousandths, "");
-        format!("The share of the {name} of {against} that {case} saves, {saved},")
+        format!("The share by which the {name} falls from {against} to {case}, {value},")
     } else {
-        format!("The {name} of {of}, {},", with_interval(measured, three_digits, &format!(" {unit}")))
+        format!("The {name} of {of}, {value},")
     };
     match place {
         Place::Inside => format!("{what} is {bounds}."),
@@ -282,26 +298,13 @@ fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, pla
         Place::Above => format!("{what} is not {bounds}: it is more."),
         Place::Across => format!("{what} is {bounds} in a part of its interval only."),
         Place::Unknown => {
-            let why = measured.why.map_or_else(
-                || "too few rounds count".to_owned(),
-                |why| crate::trust::why_no_interval(why).to_owned(),
-            );
-            format!("{what} has no interval: {why}.")
+            format!("{what} has no interval: {}.", claim_wording::without_interval_because(measured))
         }
     }
 }
 
-/// Returns `4.52 bytes/ms (4.40 to 4.61)`.
-fn with_interval(of: &Figure, digits: fn(f64) -> String, unit: &str) -> String {
-    let value = digits(of.value) + unit;
-    match (of.low, of.high) {
-        (Some(low), Some(high)) => format!("{value} ({} to {})", digits(low), digits(high)),
-        _ => value,
-    }
-}
-
 fn times(ratio: &Figure) -> String {
-    with_interval(ratio, three_digits, " x")
+    claim_wording::with_interval(ratio, "x")
 }
 
 /// Returns `0.0406 ms`.
@@ -309,7 +312,17 @@ fn milliseconds(ns: i64) -> String {
     three_digits(ns as f64 / 1e6) + " ms"
 }
 
-fn step(OrderStep { names: [first, second], verdict, ratio, absent }: &OrderStep, margin: f64) -> String {
+fn all_steps(steps: &[OrderStep], margin: f64) -> String {
+    if steps.iter().all(|step| step.ratio.is_none()) {
+        let absent = distinct(steps.iter().filter_map(|step| step.absent.as_deref()));
+        let absent = absent.into_iter().map(|reason| why(reason, &Judgement::default()));
+        return absent.map(|why| why.trim_end_matches('.').to_owned()).collect::<Vec<_>>().join("; ");
+    }
+    steps.iter().map(|one| step(one, margin)).collect::<Vec<_>>().join(", ")
+}
+
+fn step(of: &OrderStep, margin: f64) -> String {
+    let OrderStep { names: [first, second], verdict, ratio, absent } = of;
     let Some(ratio) = ratio.as_ref().map(times) else {
         let absent = absent.as_ref().map_or_else(String::new, |reason| why(reason, &Judgement::default()));
         return format!("{first} and {second}: {}", absent.trim_end_matches('.'));
@@ -318,21 +331,22 @@ fn step(OrderStep { names: [first, second], verdict, ratio, absent }: &OrderStep
         Verdict::Confirmed => format!("{first} < {second}: {ratio}"),
         Verdict::Refuted => format!("{first} > {second}: {ratio}"),
         Verdict::Equal => {
-            format!("{first} and {second} are equal within {} %: {ratio}", three_digits(100.0 * margin))
+            format!("{first} and {second} are equal within {} %: {ratio}", claim_wording::exact_percent(margin))
         }
+        _ if lacks_interval(of) => format!("{first} and {second}: {ratio} without an interval"),
         _ => format!("{first} and {second} are not separated: {ratio}"),
     }
 }
 
 fn output_name(kind: Kept) -> &'static str {
     match kind {
-        Kept::Percentiles => "a median, a p99 and a mean",
-        Kept::Extremes => "the minimum and the maximum",
-        Kept::Curve => "a percentile curve, drawn on its page",
-        Kept::Samples => "every sample, as CSV",
-        Kept::RateOverTime => "the goodput over time, drawn on its page",
+        Kept::Percentiles => "the percentiles",
+        Kept::Extremes => "the extremes",
+        Kept::Curve => "the percentile curve",
+        Kept::Samples => "every sample (CSV)",
+        Kept::RateOverTime => "the goodput over time",
         Kept::CpuOverTime => "the CPU use of both ends over time",
-        Kept::Options => "the options of its sockets as requested and as granted",
+        Kept::Options => "the socket options as requested and as granted",
     }
 }
 
@@ -343,39 +357,5 @@ fn packet(kind: EventKind) -> &'static str {
         EventKind::PureAck => "pure ACK",
         EventKind::Segment => "segment with data",
         other => other.word(),
-    }
-}
-
-fn figure_name(name: FigureName) -> &'static str {
-    match name {
-        FigureName::P50 => "p50",
-        FigureName::P99 => "p99",
-        FigureName::P999 => "p99.9",
-        FigureName::Max => "maximum",
-        FigureName::Mean => "mean",
-        FigureName::ServiceP50 => "p50 from the actual send",
-        FigureName::ServiceMean => "mean from the actual send",
-        FigureName::First => "first exchange",
-        FigureName::Rate => "rate",
-        FigureName::BytesPerMs => "bytes/ms",
-        FigureName::Segments => "segments per exchange",
-        FigureName::PureAcks => "pure ACKs per exchange",
-        FigureName::LostShare => "share of lost messages",
-        FigureName::ReceivedShare => "share of received messages",
-        FigureName::SentBytes => "rate sent",
-        FigureName::ReceivedBytes => "rate received",
-        FigureName::InFlight => "number of requests in flight",
-        FigureName::ReceivedPerS => "messages received per second",
-        FigureName::SentPerS => "messages sent per second",
-        FigureName::Goodput => "goodput",
-        FigureName::ClientSystemCalls => "system calls of the client per message",
-        FigureName::ServerSystemCalls => "system calls of the server per message",
-        FigureName::ClientCpuPerMillion => "CPU time of the client per million messages",
-        FigureName::ServerCpuPerMillion => "CPU time of the server per million messages",
-        FigureName::ClientCpuPerGb => "CPU time of the client per GB",
-        FigureName::ServerCpuPerGb => "CPU time of the server per GB",
-        FigureName::Fairness => "fairness index of the connections",
-        FigureName::ReverseShare => "bytes of the reverse direction per byte of messages",
-        FigureName::ReverseBytes => "rate of the reverse direction",
     }
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "test files and the preview each use only a part of this module")]
 
 pub mod bulk;
+pub mod claims;
 pub mod findings;
 pub mod links;
 pub mod one_way;
