@@ -213,7 +213,7 @@ fn with_long_run() -> String {
         )
     };
     let (begin, claims) = OWN.split_at(OWN.find("[[claim]]").expect("X1"));
-    format!("{begin}{}{}{claims}{}{}", run("long", 8), run("last", 4), of("X4", "long"), of("X5", "last"))
+    format!("{begin}{}{}{claims}{}{}", run("long", 16), run("last", 4), of("X4", "long"), of("X5", "last"))
 }
 
 #[test]

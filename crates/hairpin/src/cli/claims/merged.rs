@@ -11,7 +11,7 @@ use hairpin_model::quantities::counted;
 use hairpin_model::{ClaimsReport, Environment, JudgedClaim};
 use hairpin_report::words::write_claims;
 
-use super::{new_report, planned, show};
+use super::listing::{new_report, planned, show};
 use crate::claims::{SelectedClaims, TESTED, choose, texts};
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::measure::shown;

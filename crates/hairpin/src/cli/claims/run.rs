@@ -16,7 +16,8 @@ use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Reason, Refuse
 use hairpin_report::{html, words};
 use hairpin_store::Folder;
 
-use super::{chosen, merged, new_report, planned, show};
+use super::listing::{chosen, new_report, planned, show};
+use super::merged;
 use crate::claims::{SelectedClaims, TESTED, between_hosts};
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::measure::{Ends, session_of, shown};
