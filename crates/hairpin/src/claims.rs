@@ -1,5 +1,6 @@
 //! The published claims: reads the texts in `claims/` once, and selects claims.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -42,29 +43,50 @@ pub fn texts() -> &'static [Text] {
 ///
 /// # Errors
 /// The file cannot be read, is larger than 1 MiB, is no text of claims (with the line), names a run that it does not
-/// define, or uses a letter of a built-in text.
+/// define, has ids or names of runs that cannot be used, or has the letter of a built-in text.
 pub fn read_file(path: &Path) -> Result<Text, Refused> {
     let refused = |cause: String, hint: &str| Refused::new(format!("claims of {}: {cause}", path.display()), hint);
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
     let size = read.map_err(|error| refused(error.to_string(), "give a TOML file as in docs/claims.md"))?;
-    if size as u64 == MAX_FILE_BYTES {
+    if size as u64 > MAX_FILE_BYTES {
         return Err(refused("larger than 1 MiB".to_owned(), "split it"));
     }
+    let described = "docs/claims.md describes the format";
+    let text = String::from_utf8(bytes).map_err(|error| refused(error.to_string(), described))?;
     let text: Text =
-        toml::from_str(&text).map_err(|error| refused(error.to_string(), "docs/claims.md describes the format"))?;
+        toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_owned(), described))?;
+    if !matches!(text.letter.as_bytes(), [b'A'..=b'Z']) {
+        return Err(refused(format!("letter `{}` is no letter from A to Z", text.letter), "use one capital letter"));
+    }
     if texts().iter().any(|known| known.letter == text.letter) {
         return Err(refused(format!("letter {} is that of a built-in text", text.letter), "use another letter"));
     }
+    // Runs and their folders have these names.
+    let is_name = |name: &str| {
+        let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !name.is_empty() && name.bytes().all(is_fine)
+    };
+    if let Some(name) = text.runs.keys().find(|name| !is_name(name)) {
+        return Err(refused(format!("run `{name}` has another name"), "use small letters, digits and hyphens"));
+    }
+    let mut ids = BTreeSet::new();
     for claim in &text.claims {
-        if let Some(run) = claim.runs().into_iter().find(|run| !text.runs.contains_key(*run)) {
+        let there = claim.between_hosts();
+        let mut runs = claim.runs().into_iter().chain(there.runs());
+        if let Some(run) = runs.find(|run| !text.runs.contains_key(*run)) {
             return Err(refused(
                 format!("{} names no defined run: {run}", claim.id),
                 "add [runs.NAME] with its command",
             ));
         }
-        if !claim.id.starts_with(&text.letter) {
-            return Err(refused(format!("{} does not begin with {}", claim.id, text.letter), "rename it"));
+        let number = claim.id.strip_prefix(&text.letter).and_then(|number| number.parse::<u32>().ok());
+        if number.is_none_or(|number| claim.id != format!("{}{number}", text.letter)) {
+            let hint = format!("call it {}1 or the like", text.letter);
+            return Err(refused(format!("`{}` is no letter {} with a number", claim.id, text.letter), &hint));
+        }
+        if !ids.insert(&claim.id) {
+            return Err(refused(format!("two claims are {}", claim.id), "rename one"));
         }
     }
     Ok(text)

@@ -11,6 +11,7 @@ mod bulk;
 mod canary;
 mod claims;
 mod claims_between_hosts;
+mod claims_files;
 mod claims_ledger;
 mod claims_worlds;
 mod cli;

@@ -7,6 +7,7 @@ use hairpin_model::claim::About;
 use hairpin_model::{Case, FarHost, HostCapabilities, TestMethod, shell};
 use serde_json::Value;
 
+use crate::claims::claim;
 use crate::claims_ledger::{between_hosts, capabilities, planned_by, selectors};
 use crate::support::served::{Served, ticket};
 use crate::support::{Place, document, list, names_in, text};
@@ -68,10 +69,6 @@ fn every_test_between_hosts_selects_exactly_one_case_without_an_emulated_link() 
     assert_eq!(unreached, BTreeSet::from([("E1".to_owned(), Some("icmp".to_owned()))]), "icmp reaches no other host");
 }
 
-fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
-    list(&report["claims"]).iter().find(|claim| claim["id"] == id).unwrap_or_else(|| panic!("no {id}"))
-}
-
 fn row<'r>(claim: &'r Value, name: &str) -> &'r Value {
     list(&claim["rows"]).iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}: {claim}"))
 }
@@ -110,27 +107,37 @@ fn claims_about_a_path_are_tested_and_others_are_skipped_with_a_reason() {
         ("E26", "set-up", "it needs a special set-up, and the network between two hosts cannot be set up"),
     ] {
         let skipped = claim(&report, id);
-        assert_eq!((text(&skipped["about"]), text(&skipped["skipped"])), (about, why));
-        assert_eq!((&skipped["measured"], &skipped["verdict"]), (&Value::Null, &"cannot-run".into()));
+        assert_eq!((text(&skipped["about"]), text(&skipped["headline"])), (about, "not-testable"));
+        assert!(text(&skipped["decides"]).contains(why), "{skipped}");
+        for row in list(&skipped["rows"]) {
+            assert_eq!((text(&row["skipped"]), &row["verdict"]), (why, &"not-tested".into()));
+            assert_eq!((&row["measured"], &row["run"]), (&Value::Null, &Value::Null));
+        }
     }
     assert!(text(&row(claim(&report, "A19"), "local, at best")["why"]) == "skipped: it is about one machine");
     let lan = row(claim(&report, "A19"), "LAN");
-    assert!(lan["measured"]["value"].is_number() && lan["verdict"] == "cannot-tell", "{lan}");
+    assert!(lan["measured"]["value"].is_number() && lan["verdict"] == "shown", "{lan}");
+    assert_eq!(claim(&report, "A19")["headline"], "not-testable", "whether this is a LAN is not measured");
     let echo = claim(&report, "D1");
+    assert_eq!(echo["headline"], "other-hardware", "{echo}");
+    let echo = &list(&echo["rows"])[0];
     assert!(echo["measured"]["value"].is_number() && echo["skipped"].is_null(), "{echo}");
-    assert_eq!(echo["stand_in"], "an echo over UDP in place of a ping");
-    assert!(row(claim(&report, "D6"), "two round trips with Nagle on")["measured"]["value"].is_number());
-    let why = text(&claim(&report, "D6")["why"]);
-    assert!(why.contains("Skipped between two hosts: `for the ACK of the first`"), "{why}");
+    assert_eq!(
+        (&echo["given_back"], text(&echo["stand_in"])),
+        (&false.into(), "an echo over UDP in place of a ping")
+    );
+    let waits = claim(&report, "D6");
+    assert!(row(waits, "two round trips with Nagle on")["measured"]["value"].is_number());
+    assert_eq!(row(waits, "for the ACK of the first")["why"], "skipped: it is about one machine");
     let through = claim(&report, "E15");
-    assert_eq!(through["verdict"], "cannot-tell", "{through}");
-    assert!(text(&through["why"]).contains("nothing fell back"), "{through}");
+    assert_eq!(through["headline"], "undecided", "{through}");
+    assert!(text(&list(&through["rows"])[0]["why"]).contains("nothing fell back"), "{through}");
+    assert_eq!(through["decides"], "a path that blocks UDP");
 
     let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.starts_with("6 claims: 0 hold on the path to 127.0.0.1,"), "{shown}");
-    assert!(shown.contains("; 2 were skipped."), "{shown}");
+    assert!(shown.starts_with("6 claims on the path to 127.0.0.1: "), "{shown}");
     assert!(shown.contains("Skipped: it is about one machine."), "{shown}");
-    assert!(page.contains(">skipped</span>") && page.contains("Measured figures are from the path to 127.0.0.1,"));
+    assert!(page.contains("it is about one machine") && page.contains("127.0.0.1"), "{page}");
     drop(served);
 }
 

@@ -109,12 +109,13 @@ fn new_row(row: &Row, source: &Source, judgement: Judgement) -> JudgedRow {
         TestMethod::Skipped(why) => (None, None, Some(why.clone())),
     };
     let run = test.map(|test| format!("{}-{}", source.letter, test.run));
+    let has_run = judgement.verdict.is_some() && !matches!(judgement.reason, Some(Reason::NoRun { .. }));
     JudgedRow {
         name: row.name.clone(),
         axis: row.axis,
         published: row.published.clone(),
         case: judgement.reason.as_ref().and_then(Reason::case),
-        evidence: run.as_ref().filter(|_| judgement.verdict.is_some()).map(|run| format!("{run}/report.html")),
+        evidence: run.as_ref().filter(|_| has_run).map(|run| format!("{run}/report.html")),
         judgement,
         given_back: test.is_some_and(|test| test.given_back().is_some()),
         other_hardware: row.other_hardware,

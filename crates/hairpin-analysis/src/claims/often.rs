@@ -1,5 +1,6 @@
 //! `often`: in at least a share of the rounds, a figure reaches a bound.
 
+use hairpin_model::judged_claim::Verdict;
 use hairpin_model::{Figure, FigureName, Judgement, Published, Reason, Selector};
 
 use super::figures::{Evidence, figure, with_figure};
@@ -21,7 +22,7 @@ pub(super) fn judge(
     figure((case, run), name)?;
     let unit = published.unit.clone();
     let scale = scale(name, &unit)
-        .ok_or_else(|| error(super::Verdict::NotTested, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
+        .ok_or_else(|| error(Verdict::NotTested, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
     let rounds = by_block(name, case, run);
     let reached = rounds.iter().filter(|(_, value)| value * scale >= bound).count() as u64;
     let rounds = rounds.len() as u64;

@@ -429,7 +429,9 @@ fn the_kept_data_of_a_run_is_described() {
 fn a_run_that_could_not_be_made_is_reported_with_its_cause() {
     let claim = claim(&json!({"value": 1, "unit": "ms"}), &json!({"kind": "at-most", "of": p50("tcp")}));
     let refused = BTreeMap::from([("r".to_owned(), Err("there is no such transport".to_owned()))]);
-    let judgement = only_row(judge(&claim, &text(), &refused, 1.0));
+    let judged = judge(&claim, &text(), &refused, 1.0);
+    assert_eq!(judged.rows[0].evidence, None, "no run, no report");
+    let judgement = only_row(judged);
     assert_eq!((judgement.verdict, judgement.measured), (Some(Verdict::NotTested), None));
     let no_run = |cause: Option<&str>| Some(Reason::NoRun { run: "r".to_owned(), cause: cause.map(str::to_owned) });
     assert_eq!(judgement.reason, no_run(Some("there is no such transport")));

@@ -159,10 +159,10 @@ fn the_case_of_the_denominator_may_be_in_another_run() {
 
 #[test]
 fn a_gap_widens_if_the_whole_interval_at_full_load_is_larger() {
-    let run_of = |tcp: u64| {
+    let run_of = |tcp: u64, rounds: u64| {
         let mut fixture = Fixture::new();
         for (transport, latency) in [("udp", 100 * US), ("tcp", tcp)] {
-            let spread: Vec<u64> = (0..8).map(|k| latency + k * latency / 200).collect();
+            let spread: Vec<u64> = (0..rounds).map(|k| latency + k * latency / 200).collect();
             fixture.rounds_of(&Case::ping_pong(transport), &spread);
         }
         fixture.run()
@@ -171,18 +171,21 @@ fn a_gap_widens_if_the_whole_interval_at_full_load_is_larger() {
         "low": [case("udp"), case("tcp")], "full": [case("udp"), case("tcp")]});
     let claim = claim(&json!({"value": ["low load", "full load"], "unit": "order of gaps"}), &rule);
     assert_eq!(claim.runs(), ["r", "low"]);
-    let low = run_of(200 * US);
-    for (full, expected, wider) in [
-        (600 * US, Verdict::Confirmed, 3.0),
-        (200 * US, Verdict::Equal, 1.0),
-        (206 * US, Verdict::Equal, 1.03),
-        (150 * US, Verdict::Refuted, 0.75),
+    for (full, rounds, expected, wider) in [
+        (600 * US, 8, Verdict::Confirmed, 3.0),
+        (200 * US, 8, Verdict::Equal, 1.0),
+        (206 * US, 8, Verdict::Equal, 1.03),
+        (150 * US, 8, Verdict::Refuted, 0.75),
+        (600 * US, 4, Verdict::Confirmed, 3.0),
+        (600 * US, 3, Verdict::Undecided, 3.0),
     ] {
-        let full = run_of(full);
+        let (low, full) = (run_of(200 * US, rounds), run_of(full, rounds));
         let runs = BTreeMap::from([("r".to_owned(), Ok(&full)), ("low".to_owned(), Ok(&low))]);
         let found = only_row(judge(&claim, &text(), &runs, 1.0));
         assert_eq!(found.verdict, Some(expected), "{found:?}");
-        assert!((found.measured.unwrap().value / wider - 1.0).abs() < 0.02, "{found:?}");
+        let measured = found.measured.unwrap();
+        assert!((measured.value / wider - 1.0).abs() < 0.02, "{found:?}");
+        assert_eq!(measured.low.is_some(), rounds > 4, "four rounds have outer bounds and no interval: {found:?}");
         let Some(Reason::Widens { full, low, .. }) = &found.reason else { panic!("{found:?}") };
         assert_eq!([full, low].map(|gap| gap.cases[0].as_str()), ["udp block same-cpu"; 2]);
         assert!((full.ratio.value / low.ratio.value / wider - 1.0).abs() < 0.02, "{found:?}");

@@ -6,7 +6,7 @@ use super::*;
 fn run_of(cases: &[(&str, Waiting, u64)]) -> Run {
     let mut fixture = Fixture::new();
     for (transport, waiting, us) in cases {
-        let case = Case::ping_pong(*transport).with(|changed| changed.ends.waiting = *waiting);
+        let case = Case::ping_pong(transport).with(|changed| changed.ends.waiting = *waiting);
         let rounds: Vec<u64> = [0, 2, 1, 3, 0, 2, 1, 3].iter().map(|k| us * (1000 + 10 * k)).collect();
         fixture.rounds_of(&case, if *us == 0 { &[] } else { &rounds });
     }

@@ -7,10 +7,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
+use hairpin_model::quantities::counted;
 use hairpin_model::{ClaimsReport, Environment, JudgedClaim};
 use hairpin_report::words::write_claims;
 
-use super::{new_report, planned, show};
+use super::listing::{new_report, planned, show};
 use crate::claims::{SelectedClaims, TESTED, choose, texts};
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::measure::shown;
@@ -34,7 +35,7 @@ pub(super) fn read_result(path: &Path) -> Result<ClaimsReport, String> {
 }
 
 /// The results in the default folder, newest first, and how many could not be read.
-fn saved_results() -> (Vec<(PathBuf, ClaimsReport)>, usize) {
+fn saved_results() -> (Vec<(PathBuf, ClaimsReport)>, u64) {
     let folders = std::fs::read_dir(RUNS).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join(TESTED).is_file()).collect();
     // The names begin with the time.
@@ -58,7 +59,7 @@ pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> Claim
     let (mut machines, mut other_rules) = (BTreeMap::new(), 0);
     for claim in &mut report.claims {
         let tested = results.iter().filter(|(_, result)| result.to.is_none()).filter_map(|(folder, result)| {
-            let found = result.claims.iter().find(|other| other.id == claim.id && other.age_s.is_some())?;
+            let found = result.claims.iter().find(|other| is_same(other, claim) && other.age_s.is_some())?;
             Some((folder, result, found))
         });
         for (folder, result, found) in tested {
@@ -84,14 +85,20 @@ pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> Claim
             .push(format!("Verdicts of several machines or versions: {}.", of.collect::<Vec<_>>().join("; ")));
     }
     if other_rules > 0 {
-        report.remarks.push(format!("{other_rules} older verdicts by other rules are left out."));
+        report.remarks.push(format!("Left out: {} by other rules.", counted(other_rules, "older verdict")));
     }
     if unreadable > 0 {
-        report.remarks.push(format!("{unreadable} results of other versions are left out."));
+        let unreadable = counted(unreadable, "result");
+        report.remarks.push(format!("Left out: {unreadable} of other versions, or unreadable."));
     }
     report.runs = chosen.iter().flat_map(|of| of.runs().into_iter().map(|run| planned(of, run))).collect();
     write_claims(&mut report);
     report
+}
+
+/// Whether both are the same claim of one text: files of users may have equal letters.
+fn is_same(one: &JudgedClaim, other: &JudgedClaim) -> bool {
+    one.id == other.id && one.source.title == other.source.title
 }
 
 /// Whether both have the same rows with rules of the same dates.
@@ -130,18 +137,20 @@ pub(super) fn compare(matches: &ArgMatches, arguments: &[OsString]) -> Result<Ex
     }
     let mut lines =
         vec![format!("Reference  {}", machine(&reference)), format!("Compared   {}", machine(&here)), String::new()];
-    let (mut alike, mut differing) = (0, 0);
+    let (mut compared, mut differing) = (0, 0);
     for claim in here.claims.iter().filter(|claim| claim.age_s.is_some()) {
-        let Some(other) = reference.claims.iter().find(|other| other.id == claim.id && other.age_s.is_some()) else {
+        let Some(other) = reference.claims.iter().find(|other| is_same(other, claim) && other.age_s.is_some()) else {
             continue;
         };
+        compared += 1;
         if other.headline == claim.headline {
-            alike += 1;
             continue;
         }
         differing += 1;
         let why = if !has_rules_of(other, claim) {
             "the rules differ"
+        } else if machine(&reference) == machine(&here) {
+            "two runs of one machine, whose load may differ"
         } else if claim.about == hairpin_model::claim::About::SetUp {
             "the path is set up alike: the kernels or the load of the machines differ"
         } else {
@@ -151,7 +160,7 @@ pub(super) fn compare(matches: &ArgMatches, arguments: &[OsString]) -> Result<Ex
         lines.push(format!("     Reference: {}", other.text.sentence));
         lines.push(format!("     Why it may: {why}."));
     }
-    lines.push(format!("{alike} verdicts agree, {differing} differ."));
+    lines.push(format!("Differing verdicts: {differing} of {compared}."));
     output::text(&(lines.join("\n") + "\n"));
     Ok(Exit::Fine)
 }

@@ -1,24 +1,16 @@
 //! `hairpin claims`: shows published claims with their latest verdicts, and tests which of them hold here.
 
+mod listing;
 mod merged;
 mod run;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::ArgMatches;
-use hairpin_analysis::claims::listed;
-use hairpin_hosts::ticket::redacted;
-use hairpin_model::run::State;
-use hairpin_model::{ClaimsReport, PlannedRun, TestRun, Text};
-use hairpin_report::terminal;
 
+use self::listing::{chosen, show};
 use super::exit::{Exit, Stopped};
-use super::output;
-use crate::claims::{SelectedClaims, choose, read_file, texts};
 use crate::program::Program;
-use crate::session::now_unix_s;
-use crate::tool;
 
 /// Shows the claims, tests them, or compares their verdicts with those of another machine.
 ///
@@ -33,46 +25,4 @@ pub fn run(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> R
             Ok(Exit::Fine)
         }
     }
-}
-
-/// The claims that the user named, of the built-in texts or of the user's file.
-fn chosen(matches: &ArgMatches) -> Result<Vec<SelectedClaims>, Stopped> {
-    let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
-    let own: Option<Text> = match matches.get_one::<PathBuf>("file") {
-        Some(file) => Some(read_file(file).map_err(Stopped::usage)?),
-        None => None,
-    };
-    let all: Vec<&Text> = own.as_ref().map_or_else(|| texts().iter().collect(), |own| vec![own]);
-    choose(&all, &asked).map_err(Stopped::usage)
-}
-
-fn show(report: &ClaimsReport, matches: &ArgMatches) {
-    if matches.get_flag("json") {
-        output::json(report);
-    } else {
-        output::text(&terminal::render_claims(report, &output::look()));
-    }
-}
-
-/// The report before anything was measured.
-fn new_report(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
-    let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let of_text = |of: &SelectedClaims| {
-        let source = of.source();
-        of.claims.iter().map(|claim| listed(claim, &source)).collect::<Vec<_>>()
-    };
-    ClaimsReport {
-        tool: tool::this(),
-        command_line: redacted(&words),
-        started_unix_s: now_unix_s(),
-        state: State::Complete,
-        claims: chosen.iter().flat_map(of_text).collect(),
-        ..ClaimsReport::default()
-    }
-}
-
-fn planned(chosen: &SelectedClaims, run: &str) -> TestRun {
-    let PlannedRun { command, because } = chosen.text.runs[run].clone();
-    let name = format!("{}-{run}", chosen.text.letter);
-    TestRun { name, command, because, folder: None, problem: None, failed_rounds: 0, warnings: Vec::new() }
 }

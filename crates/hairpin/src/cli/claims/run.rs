@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use hairpin_analysis::claims::{Runs, judge};
+use hairpin_engine::links::known;
 use hairpin_hosts::ticket::redacted;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::judged_claim::Headline;
-use hairpin_model::quantities::duration;
+use hairpin_model::quantities::{counted, duration};
 use hairpin_model::run::State;
-use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Run, TestRun, shell};
+use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Reason, Refused, Run, TestRun, shell};
 use hairpin_report::{html, words};
 use hairpin_store::Folder;
 
-use super::{chosen, merged, new_report, planned, show};
+use super::listing::{chosen, new_report, planned, show};
+use super::merged;
 use crate::claims::{SelectedClaims, TESTED, between_hosts};
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::measure::{Ends, session_of, shown};
@@ -39,6 +41,9 @@ pub(super) fn test(program: &Program, matches: &ArgMatches, arguments: &[OsStrin
         return Err(Stopped::usage(why));
     }
     let link = matches.get_one::<String>("link").cloned();
+    if let Some(Err(why)) = link.as_ref().map(|link| (known::capabilities().read)(link)) {
+        return Err(Stopped::usage(Refused::from(why)));
+    }
     if two_hosts::is_asked(matches) || link.is_some() {
         chosen = chosen.into_iter().map(SelectedClaims::between_hosts).collect();
     }
@@ -76,6 +81,7 @@ pub(super) fn test(program: &Program, matches: &ArgMatches, arguments: &[OsStrin
     report.claims = judged;
     if ends.is_stopped() {
         report.state = State::Interrupted;
+        report.claims.iter_mut().for_each(withdraw_unless_run);
     }
     words::write_claims(&mut report);
     finish(&report, &files, &folder, matches, &mut unsaved);
@@ -119,7 +125,8 @@ impl Tests<'_> {
         } else {
             String::new()
         };
-        output::note(&format!("{runs} runs, about {}{more}", duration(lasts_ns as f64)));
+        let runs = counted(runs, "run");
+        output::note(&format!("{runs}, about {}{more}", duration(lasts_ns as f64)));
         Ok(())
     }
 
@@ -202,17 +209,51 @@ impl Tests<'_> {
     /// Performs one run and saves it with its page. On failure returns the reason.
     fn one_run(&mut self, test_run: &mut TestRun, words: Vec<String>) -> Result<Run, String> {
         if self.ends.is_stopped() {
-            return Err("the user ended the command before this run".to_owned());
+            return Err(ENDED.to_owned());
         }
         if !self.options.quiet {
             output::note(&format!("Run {}: {}", test_run.name, test_run.command));
         }
-        let session = self.session(words)?.save_in(self.folder.join(&test_run.name));
+        let folder = self.folder.join(&test_run.name);
+        if self.earlier.is_some() {
+            set_aside(&folder)?;
+        }
+        let session = self.session(words)?.save_in(folder);
         let (folder, run) = self.ends.run(session).map_err(|refused| refused.to_string())?;
         self.unsaved.extend(write_page(&run, &folder).err());
         self.unsaved.extend(run.unsaved.iter().map(|failure| failure.cause.clone()));
         Ok(run)
     }
+}
+
+/// Why a run was not executed after Ctrl-C.
+const ENDED: &str = "the user ended the command before this run";
+
+/// Withdraws the verdict on a claim that is not testable only because the command was ended.
+fn withdraw_unless_run(claim: &mut JudgedClaim) {
+    let is_ended = |reason: &Reason| match reason {
+        Reason::NoRun { cause, .. } => cause.as_deref() == Some(ENDED),
+        Reason::Ended { .. } => true,
+        Reason::Order { steps, .. } => {
+            steps.iter().any(|step| matches!(step.absent.as_deref(), Some(Reason::Ended { .. })))
+        }
+        _ => false,
+    };
+    let was_ended = claim.rows.iter().any(|row| row.judgement.reason.as_ref().is_some_and(is_ended));
+    if claim.headline == Some(Headline::NotTestable) && was_ended {
+        (claim.headline, claim.age_s) = (None, None);
+    }
+}
+
+/// Renames the folder of an incomplete run, or of a run by another command, since its name is needed again.
+fn set_aside(folder: &Path) -> Result<(), String> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let name = |number: u32| format!("{}-earlier-{number}", folder.file_name().unwrap_or_default().to_string_lossy());
+    let free = (1..=u32::MAX).map(|number| folder.with_file_name(name(number))).find(|aside| !aside.exists());
+    let renamed = free.map_or(Ok(()), |aside| std::fs::rename(folder, aside));
+    renamed.map_err(|error| format!("cannot rename {}: {error}", shown(folder)))
 }
 
 /// Why none of these claims can be tested: missing parts, or reasons for skipping.
