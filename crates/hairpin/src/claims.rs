@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use hairpin_model::names::{self};
-use hairpin_model::{Claim, Hinted, Refused, Source, Text, UnknownName};
+use hairpin_model::{Claim, Hinted, Refused, Source, TestMethod, Text, UnknownName};
 
 /// Every published text with its file name in `claims/`, sorted by letter. A test fails if a file is missing.
 const FILES: &[(&str, &str)] = &[
@@ -144,6 +144,16 @@ impl SelectedClaims {
     #[must_use]
     pub fn between_hosts(self) -> Self {
         Self { claims: self.claims.iter().map(Claim::between_hosts).collect(), ..self }
+    }
+
+    /// The claims without tests of other settings, which decide nothing.
+    #[must_use]
+    pub fn quick(mut self) -> Self {
+        let rows = self.claims.iter_mut().flat_map(|claim| &mut claim.rows);
+        for row in rows.filter(|row| row.other_setting.is_some() && matches!(row.means, TestMethod::Test(_))) {
+            row.means = TestMethod::Skipped("it is left out by --quick".to_owned());
+        }
+        self
     }
 
     /// Description of the text.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use hairpin_model::quantities::counted;
-use hairpin_model::{ClaimsReport, Environment, JudgedClaim};
+use hairpin_model::{ClaimsReport, Environment, JudgedClaim, JudgedRow};
 use hairpin_report::words::write_claims;
 
 use super::listing::{new_report, planned, show};
@@ -101,12 +101,13 @@ fn is_same(one: &JudgedClaim, other: &JudgedClaim) -> bool {
     one.id == other.id && one.source.title == other.source.title
 }
 
-/// Whether both have the same rows with rules of the same dates.
+/// Whether both have the same rows with rules of the same dates, apart from skipped rows.
 fn has_rules_of(tested: &JudgedClaim, now: &JudgedClaim) -> bool {
-    let rules = |claim: &JudgedClaim| -> Vec<(String, Option<String>)> {
-        claim.rows.iter().map(|row| (row.name.clone(), row.rule_changed.clone())).collect()
+    let is_same = |(one, other): (&JudgedRow, &JudgedRow)| {
+        let is_skipped = one.skipped.is_some() || other.skipped.is_some();
+        one.name == other.name && (is_skipped || one.rule_changed == other.rule_changed)
     };
-    rules(tested) == rules(now)
+    tested.rows.len() == now.rows.len() && tested.rows.iter().zip(&now.rows).all(is_same)
 }
 
 fn machine(report: &ClaimsReport) -> String {

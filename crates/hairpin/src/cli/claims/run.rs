@@ -10,9 +10,9 @@ use hairpin_engine::links::known;
 use hairpin_hosts::ticket::redacted;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::judged_claim::Headline;
-use hairpin_model::quantities::{counted, duration};
+use hairpin_model::quantities::{counted, duration, duration_argument};
 use hairpin_model::run::State;
-use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Reason, Refused, Run, TestRun, shell};
+use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Reason, Refused, Run, TestRun, parse, shell};
 use hairpin_report::{html, words};
 use hairpin_store::Folder;
 
@@ -31,6 +31,11 @@ use crate::session::{Session, drawn_seed, new_folder};
 /// equal part of alpha.
 const LOOKS: usize = 2;
 const MORE_ROUNDS: u64 = 3;
+/// Time of a quick run, in ns, and the minimum and maximum rounds of its cases: too few decide nothing.
+const QUICK_RUN_NS: u64 = 9_000_000_000;
+const QUICK_ROUNDS: [u64; 2] = [4, 8];
+/// Maximum `--duration` of a round of a quick run, in ns.
+const MAX_QUICK_DURATION_NS: u64 = 1_000_000_000;
 
 /// Performs each needed run once, judges the claims, and looks again at those that are undecided.
 pub(super) fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
@@ -46,6 +51,9 @@ pub(super) fn test(program: &Program, matches: &ArgMatches, arguments: &[OsStrin
     }
     if two_hosts::is_asked(matches) || link.is_some() {
         chosen = chosen.into_iter().map(SelectedClaims::between_hosts).collect();
+    }
+    if matches.get_flag("quick") {
+        chosen = chosen.into_iter().map(SelectedClaims::quick).collect();
     }
     let needed: usize = chosen.iter().map(|chosen| chosen.runs().len()).sum();
     if needed == 0 {
@@ -106,6 +114,23 @@ struct Tests<'a> {
 }
 
 impl Tests<'_> {
+    /// The arguments of a run. A quick one has as many rounds as fit its time, within bounds.
+    fn words(&self, command: &str, look: usize) -> Vec<String> {
+        if !self.options.quick {
+            return self.options.words(command, look, None);
+        }
+        let [least, most] = QUICK_ROUNDS;
+        let lasts_ns = self.lasts_ns(self.options.words(command, look, Some(most))).max(1);
+        let rounds = (most * QUICK_RUN_NS / lasts_ns).clamp(least, most);
+        self.options.words(command, look, Some(rounds))
+    }
+
+    /// Announced duration of a run, in ns; 0 if it cannot be planned here, which is reported when its turn comes.
+    fn lasts_ns(&self, words: Vec<String>) -> u64 {
+        let planned = self.session(words).map(|session| session.planned());
+        planned.ok().and_then(Result::ok).map_or(0, |planned| planned.lasts_ns)
+    }
+
     /// Prints the number of runs and their time.
     fn announce(&self, chosen: &[SelectedClaims], looks: usize) -> Result<(), Stopped> {
         if self.options.quiet {
@@ -113,12 +138,8 @@ impl Tests<'_> {
         }
         let (mut runs, mut lasts_ns) = (0, 0_u64);
         for (of, name) in chosen.iter().flat_map(|of| of.runs().into_iter().map(move |name| (of, name))) {
-            let words = self.options.words(&planned(of, name).command, 1);
             runs += 1;
-            // A run that cannot be planned here is reported when its turn comes.
-            let planned = self.session(words).map(|session| session.planned());
-            lasts_ns =
-                lasts_ns.saturating_add(planned.ok().and_then(Result::ok).map_or(0, |planned| planned.lasts_ns));
+            lasts_ns = lasts_ns.saturating_add(self.lasts_ns(self.words(&planned(of, name).command, 1)));
         }
         let more = if looks > 1 {
             format!("; up to {MORE_ROUNDS} times more where a claim stays undecided")
@@ -165,7 +186,7 @@ impl Tests<'_> {
             if look > 1 {
                 test_run.name = format!("{}-{look}", test_run.name);
             }
-            let words = self.options.words(&test_run.command, look);
+            let words = self.words(&test_run.command, look);
             test_run.command = shell::command(&words);
             let run = self.earlier_run(&test_run).map_or_else(|| self.one_run(&mut test_run, words), Ok);
             if run.is_ok() {
@@ -297,18 +318,23 @@ struct RunOptions {
 
 impl RunOptions {
     /// The arguments of a command with the chosen seed and rounds.
-    fn words(&self, command: &str, look: usize) -> Vec<String> {
+    fn words(&self, command: &str, look: usize, quick_rounds: Option<u64>) -> Vec<String> {
         let mut words: Vec<String> = std::iter::once("hairpin".to_owned()).chain(shell::words(command)).collect();
-        let flag = words.iter().position(|word| word == "--rounds");
-        let planned: Option<u64> = flag.and_then(|flag| words.get(flag + 1)?.parse().ok());
-        if let Some(flag) = flag {
-            words.drain(flag..(flag + 2).min(words.len()));
+        let value_of = |flag: &str, words: &[String]| Some(words.iter().position(|word| word == flag)? + 1);
+        let is_long = |text: &String| parse::duration_ns(text).is_ok_and(|ns| ns > MAX_QUICK_DURATION_NS);
+        if let (Some(_), Some(value)) = (quick_rounds, value_of("--duration", &words))
+            && words.get(value).is_some_and(is_long)
+        {
+            words[value] = duration_argument(MAX_QUICK_DURATION_NS);
+        }
+        let flag = value_of("--rounds", &words);
+        let planned: Option<u64> = flag.and_then(|value| words.get(value)?.parse().ok());
+        if let Some(value) = flag {
+            words.drain(value - 1..(value + 1).min(words.len()));
         }
         let more = if look > 1 { MORE_ROUNDS } else { 1 };
-        match self.rounds.or(planned.map(|planned| planned * more)) {
-            _ if self.quick => words.push("--quick".to_owned()),
-            Some(rounds) => words.extend(["--rounds".to_owned(), rounds.to_string()]),
-            None => {}
+        if let Some(rounds) = self.rounds.or(quick_rounds).or(planned.map(|planned| planned * more)) {
+            words.extend(["--rounds".to_owned(), rounds.to_string()]);
         }
         words.extend(["--seed".to_owned(), (self.seed + look as u64 - 1).to_string()]);
         match &self.path {
