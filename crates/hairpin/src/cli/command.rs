@@ -312,7 +312,7 @@ fn claims() -> Command {
         .after_help(AFTER_HELP)
         .arg(ids("Claims such as B1, or a letter for all claims of a text").conflicts_with("all"))
         .arg(switch("all", "Test all claims that can be tested; prints the total time first"))
-        .arg(switch("quick", "Fewer and shorter rounds, about 9s for each run and 10 minutes for all").conflicts_with("rounds"))
+        .arg(switch("quick", "Fewer rounds, and no rows of other settings: about 10 minutes for all").conflicts_with("rounds"))
         .arg(valued("link", "LINK", "Test what claims say about paths on this emulated link").conflicts_with("to"))
         .arg(file())
         .arg(seed.value_parser(value_parser!(u64)))

@@ -10,9 +10,9 @@ use hairpin_engine::links::known;
 use hairpin_hosts::ticket::redacted;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::judged_claim::Headline;
-use hairpin_model::quantities::{counted, duration, duration_argument};
+use hairpin_model::quantities::{counted, duration};
 use hairpin_model::run::State;
-use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Reason, Refused, Run, TestRun, parse, shell};
+use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Reason, Refused, Run, TestRun, shell};
 use hairpin_report::{html, words};
 use hairpin_store::Folder;
 
@@ -32,10 +32,8 @@ use crate::session::{Session, drawn_seed, new_folder};
 const LOOKS: usize = 2;
 const MORE_ROUNDS: u64 = 3;
 /// Time of a quick run, in ns, and the minimum and maximum rounds of its cases: too few decide nothing.
-const QUICK_RUN_NS: u64 = 9_000_000_000;
+const QUICK_RUN_NS: u64 = 8_000_000_000;
 const QUICK_ROUNDS: [u64; 2] = [4, 8];
-/// Maximum `--duration` of a round of a quick run, in ns.
-const MAX_QUICK_DURATION_NS: u64 = 1_000_000_000;
 
 /// Performs each needed run once, judges the claims, and looks again at those that are undecided.
 pub(super) fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
@@ -320,17 +318,10 @@ impl RunOptions {
     /// The arguments of a command with the chosen seed and rounds.
     fn words(&self, command: &str, look: usize, quick_rounds: Option<u64>) -> Vec<String> {
         let mut words: Vec<String> = std::iter::once("hairpin".to_owned()).chain(shell::words(command)).collect();
-        let value_of = |flag: &str, words: &[String]| Some(words.iter().position(|word| word == flag)? + 1);
-        let is_long = |text: &String| parse::duration_ns(text).is_ok_and(|ns| ns > MAX_QUICK_DURATION_NS);
-        if let (Some(_), Some(value)) = (quick_rounds, value_of("--duration", &words))
-            && words.get(value).is_some_and(is_long)
-        {
-            words[value] = duration_argument(MAX_QUICK_DURATION_NS);
-        }
-        let flag = value_of("--rounds", &words);
-        let planned: Option<u64> = flag.and_then(|value| words.get(value)?.parse().ok());
-        if let Some(value) = flag {
-            words.drain(value - 1..(value + 1).min(words.len()));
+        let flag = words.iter().position(|word| word == "--rounds");
+        let planned: Option<u64> = flag.and_then(|flag| words.get(flag + 1)?.parse().ok());
+        if let Some(flag) = flag {
+            words.drain(flag..(flag + 2).min(words.len()));
         }
         let more = if look > 1 { MORE_ROUNDS } else { 1 };
         if let Some(rounds) = self.rounds.or(quick_rounds).or(planned.map(|planned| planned * more)) {
