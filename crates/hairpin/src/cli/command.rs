@@ -12,10 +12,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::clean::SELECTORS;
-use super::drop_in::AS;
 use super::flags::{optional, path, switch, valued};
 use super::link::words;
-use super::measure::{ALL_ROUNDS, NO_SAMPLES};
+use super::measure::{ALL_ROUNDS, AS, NO_SAMPLES};
 use crate::program::Program;
 
 /// The experiment that `hairpin` without arguments runs.

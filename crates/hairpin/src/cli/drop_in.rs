@@ -6,8 +6,9 @@ use hairpin_model::time_sequence::{Event, EventKind};
 use hairpin_model::trace::End;
 use hairpin_model::{Run, shell};
 
-/// Name of the flag.
-pub(super) const AS: &str = "as";
+use super::exit::{Exit, Stopped};
+use super::{command, measure, output};
+use crate::program::Program;
 
 /// A program of a published text.
 struct DropIn {
@@ -29,11 +30,27 @@ const ALL: &[DropIn] = &[
     DropIn { name: "nodelay", usage: "nodelay [-D | -b] HOST LEN", words: nodelay_words, lines: nodelay_lines },
 ];
 
+/// Does what the program does, and prints its lines.
+///
+/// # Errors
+/// The program is unknown or its arguments are wrong, or as [`measure::run`].
+pub(super) fn run(program: &Program, name: &str, like: &str, arguments: &[OsString]) -> Result<Exit, Stopped> {
+    let words = expanded(like, arguments).map_err(Stopped::usage)?;
+    let parsed = command::command(program).try_get_matches_from(&words);
+    let parsed = parsed.map_err(|error| Stopped::usage(error.to_string()))?;
+    let Some((_, matches)) = parsed.subcommand() else { return Err(Stopped::usage("no experiment was named")) };
+    let (run, exit) = measure::measured(program, name, matches, &words)?;
+    if !matches.get_flag("json") {
+        output::text(&format!("\n{}\n", lines(like, &run).join("\n")));
+    }
+    Ok(exit)
+}
+
 /// The command line without the flag and its value, but with the arguments that do the same as the program.
 ///
 /// # Errors
 /// The program is unknown, or its arguments are wrong.
-pub(super) fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
+fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
     let given = shell::words(program);
     let words: Vec<&str> = given.iter().map(|word| word.trim_start_matches("./")).collect();
     let usages = || ALL.iter().map(|known| known.usage).collect::<Vec<_>>().join("' or '");
@@ -58,15 +75,11 @@ pub(super) fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsSt
 }
 
 /// The lines that the program would print.
-pub(super) fn lines(program: &str, run: &Run) -> Vec<String> {
+fn lines(program: &str, run: &Run) -> Vec<String> {
     let given = shell::words(program);
     let words: Vec<&str> = given.iter().map(|word| word.trim_start_matches("./")).collect();
     let known = words.first().and_then(|name| ALL.iter().find(|known| known.name == *name));
     known.map_or_else(Vec::new, |known| (known.lines)(run, &words[1..]))
-}
-
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// Bytes and writes of a logical packet.
@@ -85,9 +98,10 @@ fn client_words(arguments: &[&str]) -> Option<Vec<String>> {
             _ => {}
         }
     }
-    let writes = format!("{BUFFERS}x{BUFFER_BYTES}");
-    let fixed = ["--transport", "tcp", "--rounds", "1", "--warmup", "0", "--trace", "off", "--writes", &writes];
-    Some([owned(&fixed), owned(&["--remedy", remedy, "--exchanges", packets])].concat())
+    Some(shell::words(&format!(
+        "--transport tcp --rounds 1 --warmup 0 --trace off --writes {BUFFERS}x{BUFFER_BYTES} --remedy {remedy} \
+         --exchanges {packets}"
+    )))
 }
 
 fn client_lines(run: &Run, arguments: &[&str]) -> Vec<String> {
@@ -117,9 +131,10 @@ fn nodelay_words(arguments: &[&str]) -> Option<Vec<String>> {
         _ => return None,
     };
     let size: u32 = arguments.last()?.parse().ok()?;
-    let writes = format!("{HEADER_BYTES},{size}");
-    let fixed = ["--transport", "tcp", "--rounds", "1", "--warmup", "0", "--exchanges", "1", "--reply", "4"];
-    Some([owned(&fixed), owned(&["--remedy", remedy, "--gap", "1ms", "--writes", &writes])].concat())
+    Some(shell::words(&format!(
+        "--transport tcp --rounds 1 --warmup 0 --exchanges 1 --reply 4 --remedy {remedy} --gap 1ms \
+         --writes {HEADER_BYTES},{size}"
+    )))
 }
 
 fn nodelay_lines(run: &Run, arguments: &[&str]) -> Vec<String> {

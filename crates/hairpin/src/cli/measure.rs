@@ -17,7 +17,7 @@ use hairpin_store::RunFolder;
 use super::exit::{Exit, Stopped};
 use super::progress::Progress;
 use super::report::{PAGE, show, write_page};
-use super::{command, drop_in, output, two_hosts};
+use super::{output, two_hosts};
 use crate::interrupt;
 use crate::program::Program;
 use crate::remote::Remote;
@@ -28,6 +28,9 @@ const MAX_UNSAVED: usize = 3;
 
 pub(super) const ALL_ROUNDS: &str = "all-rounds";
 
+/// Name of the flag that names a program of a published text.
+pub(super) const AS: &str = "as";
+
 /// Name of the flag that means `--keep-samples 0`.
 pub(super) const NO_SAMPLES: &str = "no-samples";
 
@@ -36,24 +39,11 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 /// # Errors
 /// If a setting is invalid, or a run folder cannot be created. Nothing was measured then.
 pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
-    let drop_in = matches.try_get_one::<String>(drop_in::AS).ok().flatten();
-    if let Some(like) = drop_in {
-        let words = drop_in::expanded(like, arguments).map_err(Stopped::usage)?;
-        let parsed = command::command(program).try_get_matches_from(&words);
-        let parsed = parsed.map_err(|error| Stopped::usage(error.to_string()))?;
-        let Some((_, own)) = parsed.subcommand() else { return Err(Stopped::usage("no experiment")) };
-        let (run, exit) = measured(program, name, own, &words)?;
-        let lines = drop_in::lines(like, &run).join("\n");
-        if !own.get_flag("json") {
-            output::text(&format!("\n{lines}\n"));
-        }
-        return Ok(exit);
-    }
     measured(program, name, matches, arguments).map(|(_, exit)| exit)
 }
 
 /// Runs an experiment, saves it and reports it.
-fn measured(
+pub(super) fn measured(
     program: &Program,
     name: &str,
     matches: &ArgMatches,

@@ -109,7 +109,10 @@ fn dispatch(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> 
         Some(("check", matches)) => check::run(matches),
         Some(("completions", matches)) => manual::completions(program, matches),
         Some(("man", matches)) => manual::man(program, matches),
-        Some((experiment, matches)) => measure::run(program, experiment, matches, arguments),
+        Some((experiment, matches)) => match matches.try_get_one::<String>(measure::AS) {
+            Ok(Some(like)) => drop_in::run(program, experiment, like, arguments),
+            _ => measure::run(program, experiment, matches, arguments),
+        },
         None => measure::run(program, command::DEFAULT_EXPERIMENT, matches, arguments),
     }
 }
