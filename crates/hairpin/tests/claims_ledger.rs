@@ -8,6 +8,7 @@ use hairpin::claims::{choose, texts};
 use hairpin_analysis::claims::fits_unit;
 use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
 use hairpin_model::claim::ClaimKind;
+use hairpin_model::judged_claim::{ClaimsReport, Headline};
 use hairpin_model::{
     Candidate, Case, Claim, FigureName, HostCapabilities, LinkCapabilities, Measure, Pool, Receipt, Row, Rule,
     Selector, Test, TestMethod, Text, Value, shell,
@@ -30,6 +31,28 @@ fn every_file_of_the_folder_is_a_text_of_the_program() {
         assert!(letters.insert(read.letter.clone(), path).is_none(), "two files have the letter {}", read.letter);
     }
     assert_eq!(letters.len(), texts().len(), "the list names a file twice");
+}
+
+#[test]
+fn reference_results_are_of_the_present_claims() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference-claims");
+    let files: Vec<_> =
+        std::fs::read_dir(folder).expect("the folder is there").map(|file| file.unwrap().path()).collect();
+    assert!(!files.is_empty());
+    let known: Vec<&str> =
+        texts().iter().flat_map(|text| text.claims.iter().map(|claim| claim.id.as_str())).collect();
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let report: ClaimsReport =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let ids: Vec<&str> = report.claims.iter().map(|claim| claim.id.as_str()).collect();
+        assert_eq!(ids, known, "{}", path.display());
+        assert!(
+            report.environment.is_some_and(|environment| !environment.cpu_model.is_empty()),
+            "the machine is named"
+        );
+        assert!(report.claims.iter().any(|claim| claim.headline == Some(Headline::Holds)), "{}", path.display());
+    }
 }
 
 #[test]
