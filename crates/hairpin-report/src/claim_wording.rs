@@ -119,7 +119,9 @@ pub(crate) fn figures(row: &JudgedRow) -> Option<String> {
             Some(format!("the {figure} falls by {saved}{}{text}", without_interval(*place)))
         }
         Reason::Compared { place, bound: of, .. } => {
-            let here = format!("{} here{}", with_interval(&measured, unit), without_interval(*place));
+            let is_open = *place == Place::Across && measured.interval().is_none();
+            let place_of = if is_open { Place::Unknown } else { *place };
+            let here = format!("{} here{}", with_interval(&measured, unit), without_interval(place_of));
             let rule = match of {
                 Bound::Within { factor, .. } | Bound::Range { factor, .. }
                     if *place != Place::Across || *factor <= 1.0 =>

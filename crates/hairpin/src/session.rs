@@ -158,6 +158,14 @@ impl<'a> Session<'a> {
         self.planned().map(|planned| planned.cases)
     }
 
+    /// Returns the announced duration, in ns.
+    ///
+    /// # Errors
+    /// As [`Session::cases`].
+    pub fn lasts_ns(&self) -> Result<u64, Refused> {
+        self.planned().map(|planned| planned.lasts_ns)
+    }
+
     /// Measures, calling `observe` between rounds, and saves the run, which includes failed rounds.
     ///
     /// # Errors

@@ -296,6 +296,12 @@ fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, pla
         Place::Inside => format!("{what} is {bounds}."),
         Place::Below => format!("{what} is not {bounds}: it is less."),
         Place::Above => format!("{what} is not {bounds}: it is more."),
+        Place::Across if measured.interval().is_none() => {
+            let why = claim_wording::without_interval_because(measured);
+            format!(
+                "{what} has no interval: {why}; the outer bounds of its rounds are on both sides of the bound, {bounds}."
+            )
+        }
         Place::Across => format!("{what} is {bounds} in a part of its interval only."),
         Place::Unknown => {
             format!("{what} has no interval: {}.", claim_wording::without_interval_because(measured))

@@ -85,6 +85,9 @@ pub(super) fn test(program: &Program, matches: &ArgMatches, arguments: &[OsStrin
     let judged = tests.judge_all(&chosen, looks);
     let Tests { mut report, mut unsaved, .. } = tests;
     report.claims = judged;
+    if matches.get_flag("quick") {
+        report.remarks.push("Quick: few rounds, one look, and no rows of other settings.".to_owned());
+    }
     if ends.is_stopped() {
         report.state = State::Interrupted;
         report.claims.iter_mut().for_each(withdraw_unless_run);
@@ -125,8 +128,7 @@ impl Tests<'_> {
 
     /// Announced duration of a run, in ns; 0 if it cannot be planned here, which is reported when its turn comes.
     fn lasts_ns(&self, words: Vec<String>) -> u64 {
-        let planned = self.session(words).map(|session| session.planned());
-        planned.ok().and_then(Result::ok).map_or(0, |planned| planned.lasts_ns)
+        self.session(words).ok().and_then(|session| session.lasts_ns().ok()).unwrap_or(0)
     }
 
     /// Prints the number of runs and their time.
