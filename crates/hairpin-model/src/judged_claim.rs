@@ -77,7 +77,7 @@ impl JudgedRow {
 words! {
     /// The verdict on a claim, in the order of the table in `docs/claims.md`: the first that applies.
     pub enum Headline: "headline" {
-        /// Only absolute figures of other hardware are claimed; they are shown beside the measured ones.
+        /// Only absolute figures of other hardware are claimed; they are shown next to the measured ones.
         OtherHardware = "other-hardware",
         /// A question or a procedure was carried out.
         Answered = "answered",

@@ -322,7 +322,7 @@ pub(crate) fn answer(report: &ClaimsReport) -> String {
     format!("{claims} {place}: {}.", parts.join(", "))
 }
 
-/// Returns the headline as the predicate of so many claims.
+/// Returns the headline as the verb of a sentence about this number of claims.
 fn in_sentence(of: Headline, count: usize) -> &'static str {
     match (of, count) {
         (Headline::Holds, 1) => "holds",

@@ -151,7 +151,7 @@ impl SelectedClaims {
     pub fn quick(mut self) -> Self {
         let rows = self.claims.iter_mut().flat_map(|claim| &mut claim.rows);
         for row in rows.filter(|row| row.other_setting.is_some() && matches!(row.means, TestMethod::Test(_))) {
-            row.means = TestMethod::Skipped("it is left out by --quick".to_owned());
+            row.means = TestMethod::Skipped("--quick omits it".to_owned());
         }
         self
     }

@@ -147,10 +147,14 @@ impl Limits {
 /// Number of first rounds that end the run if all of them were disturbed.
 const MAX_DISTURBED: usize = 3;
 
-/// Median duration of a round so far, with its start, in ns.
+/// Number of rounds that predict the duration of the next one.
+const RECENT_ROUNDS: usize = 50;
+
+/// Median duration of the last rounds, with their start, in ns.
 fn median_round_ns(rounds: &[RoundRecord]) -> u64 {
+    let recent = &rounds[rounds.len().saturating_sub(RECENT_ROUNDS)..];
     let starts: Vec<f64> =
-        rounds.windows(2).map(|pair| pair[1].started_ns.saturating_sub(pair[0].started_ns) as f64).collect();
+        recent.windows(2).map(|pair| pair[1].started_ns.saturating_sub(pair[0].started_ns) as f64).collect();
     hairpin_analysis::statistics::location::median(&starts).map_or(0, |median| median as u64)
 }
 

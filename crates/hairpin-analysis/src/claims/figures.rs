@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::flow::Direction;
 use hairpin_model::judged_claim::Verdict;
+use hairpin_model::names::distinct;
 use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Pool, Published, Reason, Run, Value};
 
 use super::of_round::by_block;
@@ -87,20 +88,10 @@ pub(super) fn ratio_of(
     alpha_share: f64,
 ) -> Result<Measured, Box<Judgement>> {
     let pairs = pairs(pools)?;
-    let labels = |of: fn(&[RunRow<'_>; 2]) -> String| distinct_owned(pairs.iter().map(of)).join(" and ");
+    let labels = |of: fn(&[RunRow<'_>; 2]) -> String| distinct(pairs.iter().map(of)).join(" and ");
     let (case, against) = (labels(|pair| pair[1].0.label.clone()), labels(|pair| pair[0].0.label.clone()));
     let figure = ratio(name, &pairs, alpha_share)?;
     Ok(Measured { figure, unit: RATIO_UNIT.to_owned(), name, case, against: Some(against) })
-}
-
-fn distinct_owned(labels: impl Iterator<Item = String>) -> Vec<String> {
-    let mut once = Vec::new();
-    for label in labels.filter(|label| !label.is_empty()) {
-        if !once.contains(&label) {
-            once.push(label);
-        }
-    }
-    once
 }
 
 pub(super) type RunRow<'r> = (&'r CaseSummary, &'r Run);

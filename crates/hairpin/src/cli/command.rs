@@ -327,8 +327,7 @@ fn claims() -> Command {
     let compare = Command::new("compare")
         .about("Print the claims whose verdicts differ from a reference, and what may be why")
         .arg(result("REFERENCE", "claims.json or its folder, of another machine or version").required(true))
-        .arg(result("RESULT", "What is compared with it [default: the latest verdicts here]"))
-        .arg(json());
+        .arg(result("RESULT", "What is compared with it [default: the latest verdicts here]"));
     Command::new("claims")
         .about("Show what published texts claim about transports, with the latest verdicts of this machine")
         .args_conflicts_with_subcommands(true)

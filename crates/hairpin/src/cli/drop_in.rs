@@ -91,8 +91,8 @@ fn client_words(arguments: &[&str]) -> Option<Vec<String>> {
     for argument in arguments {
         match argument.split_once('=').unwrap_or((argument, "")) {
             ("--nr_logical_packets", count) if count.parse::<u64>().is_ok() => packets = count,
-            ("--no_delay", "") => remedy = "nodelay",
-            ("--cork", "") => remedy = "cork",
+            ("--no_delay", "") if remedy == "default" => remedy = "nodelay",
+            ("--cork", "") if remedy == "default" => remedy = "cork",
             ("--verbose" | "--port", _) => {}
             (flag, _) if flag.starts_with('-') => return None,
             _ => {}
@@ -152,6 +152,7 @@ fn nodelay_lines(run: &Run, arguments: &[&str]) -> Vec<String> {
     let of =
         |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Client && event.kind == kind);
     let ended_ns = |event: &Event| event.until_ns.unwrap_or(event.at_ns);
+    // The run has no clock time of an exchange: the seconds count from its start.
     let second = |ns: i64| format!("{:.6}", run.started_unix_s as f64 + ns as f64 / 1e9);
     for (number, write) in of(EventKind::Write).enumerate() {
         let bytes = write.end_byte - write.first_byte;
@@ -187,7 +188,15 @@ mod tests {
         let given = ["hairpin", "small-writes", "--as", "nodelay h 9", "--rounds", "3"].map(OsString::from);
         let words = expanded("nodelay h 9", &given).unwrap();
         assert_eq!(words.iter().filter(|word| *word == "--rounds").count(), 1);
-        for wrong in ["nodelay", "nodelay -x a 1", "tcp_nodelay_client --frob", "ls", "", "nodelay h -1"] {
+        for wrong in [
+            "nodelay",
+            "nodelay -x a 1",
+            "tcp_nodelay_client --frob",
+            "tcp_nodelay_client h --cork --no_delay",
+            "ls",
+            "",
+            "nodelay h -1",
+        ] {
             assert!(of(wrong).is_err_and(|why| why.contains("(hint: --as ")), "{wrong}");
         }
     }

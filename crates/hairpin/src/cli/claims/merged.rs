@@ -11,16 +11,17 @@ use hairpin_model::quantities::counted;
 use hairpin_model::{ClaimsReport, Environment, JudgedClaim, JudgedRow};
 use hairpin_report::words::write_claims;
 
-use super::listing::{new_report, planned, show};
+use super::listing::{new_report, planned};
 use crate::claims::{SelectedClaims, TESTED, choose, texts};
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::measure::shown;
 use crate::cli::output;
 use crate::session::{RUNS, now_unix_s};
 
-/// Maximum number of folders of claims that are read, newest first, and maximum size of a result.
+/// Maximum number of folders of claims that are read, newest first, maximum size of a result, and of all together.
 const MAX_FOLDERS: usize = 100;
-const MAX_RESULT_BYTES: u64 = 32 << 20;
+const MAX_RESULT_BYTES: u64 = 8 << 20;
+const MAX_RESULTS_BYTES: u64 = 64 << 20;
 
 /// Reads the result of a run of claims. The error names the file.
 pub(super) fn read_result(path: &Path) -> Result<ClaimsReport, String> {
@@ -41,11 +42,16 @@ fn saved_results() -> (Vec<(PathBuf, ClaimsReport)>, u64) {
     // The names begin with the time.
     folders.sort_unstable_by(|a, b| b.cmp(a));
     folders.truncate(MAX_FOLDERS);
-    let (mut results, mut unreadable) = (Vec::new(), 0);
+    let (mut results, mut unreadable, mut left_bytes) = (Vec::new(), 0, MAX_RESULTS_BYTES);
     for folder in folders {
-        match read_result(&folder) {
-            Ok(report) => results.push((folder, report)),
-            Err(_) => unreadable += 1,
+        let size_bytes = folder.join(TESTED).metadata().map_or(u64::MAX, |file| file.len());
+        let read = left_bytes.checked_sub(size_bytes).and_then(|left| Some((left, read_result(&folder).ok()?)));
+        match read {
+            Some((left, report)) => {
+                left_bytes = left;
+                results.push((folder, report));
+            }
+            None => unreadable += 1,
         }
     }
     results.sort_by_key(|(_, report)| std::cmp::Reverse(report.started_unix_s));
@@ -132,10 +138,6 @@ pub(super) fn compare(matches: &ArgMatches, arguments: &[OsString]) -> Result<Ex
             latest(&choose(&all, &[]).map_err(Stopped::usage)?, arguments)
         }
     };
-    if matches.get_flag("json") {
-        show(&here, matches);
-        return Ok(Exit::Fine);
-    }
     let mut lines =
         vec![format!("Reference  {}", machine(&reference)), format!("Compared   {}", machine(&here)), String::new()];
     let (mut compared, mut differing) = (0, 0);

@@ -209,11 +209,12 @@ impl Tests<'_> {
         judged
     }
 
-    /// The complete run of the same command by an interrupted command that this one continues.
+    /// The run from the interrupted folder, if it is complete and has the same command.
     fn earlier_run(&self, test_run: &TestRun) -> Option<Run> {
         let of_earlier = self.earlier.as_ref()?.runs.iter().find(|run| run.name == test_run.name)?;
-        let folder = of_earlier.folder.as_ref().filter(|_| of_earlier.command == test_run.command)?;
-        let (_, run) = saved::open(&self.folder.join(folder)).ok()?;
+        let is_usable = of_earlier.folder.is_some() && of_earlier.command == test_run.command;
+        // The name in the file is not trusted as a path.
+        let (_, run) = is_usable.then(|| saved::open(&self.folder.join(&test_run.name)))?.ok()?;
         (run.state == State::Complete).then_some(run)
     }
 
