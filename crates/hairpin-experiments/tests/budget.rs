@@ -75,6 +75,18 @@ fn quick_takes_at_most_ten_seconds_in_every_experiment() {
 }
 
 #[test]
+fn quick_plans_as_many_blocks_on_a_busy_machine_and_leaves_the_rest_to_the_time_limit() {
+    let survey = experiments::ALL.iter().find(|experiment| experiment.name == "survey").unwrap();
+    let quick = turned(survey, &[("quick", "on")]).unwrap();
+    let busy = HostCapabilities { busy_per_cpu: 8.0, ..capabilities() };
+    let on = |host: &HostCapabilities| running(survey.next(&quick, host, &Done::default()).unwrap()).unwrap();
+    let (idle, busy) = (on(&capabilities()), on(&busy));
+    assert_eq!((blocks(&busy), &busy.cases), (blocks(&idle), &idle.cases));
+    assert!(busy.forecast.lasts_ns > idle.forecast.lasts_ns, "the announced time counts other programs");
+    assert!(busy.forecast.has_time_limit);
+}
+
+#[test]
 fn quick_omits_a_placement_if_there_is_no_time_for_five_rounds_of_each_case() {
     let slow: fn() -> u64 = || 1_000_000;
     let usual = capabilities().process_start_ns;

@@ -182,8 +182,8 @@ mod tests {
 
     use super::super::answer;
     use super::*;
-    use crate::fixture::Fixture;
     use crate::fixture::one_way::{Counted, offered};
+    use crate::fixture::{Fixture, at_rate, paced};
 
     const RATE: f64 = 5_000.0;
 
@@ -219,6 +219,27 @@ mod tests {
 
     fn unmet(choice: &Choice, transport: &str) -> Vec<UnmetNeed> {
         choice.cases.iter().find(|case| case.transport == transport).unwrap().unmet.clone()
+    }
+
+    #[test]
+    fn among_cases_that_p99_does_not_separate_the_lowest_p50_is_chosen() {
+        let [pipe, fifo] = ["pipe", "fifo"].map(|transport| at_rate(Case::ping_pong(transport), 1000.0));
+        let mut fixture = Fixture::new();
+        let messages = |usual: u64, slow: u64| -> Vec<(u64, u64)> {
+            (0..150).map(|message| (0, if message % 50 == 0 { slow } else { usual })).collect()
+        };
+        for block in 0..12 {
+            let [pipe_slow, fifo_slow] = if block % 2 == 0 { [20_000, 44_000] } else { [40_000, 30_000] };
+            fixture.round(&pipe, block, &paced(1_000_000, &messages(9_000, pipe_slow)));
+            fixture.round(&fifo, block, &paced(1_000_000, &messages(5_000, fifo_slow)));
+        }
+        let mut run = fixture.run();
+        run.plan.needs = Some(Needs { reply: true, rate_per_s: 1000.0, ..needs() });
+        let choice = choice(&run);
+        let p99 = |case: &Case| run.case(&case.id()).unwrap().primary().latency_ns.p99.unwrap().value;
+        assert!(p99(&fifo) > 1.1 * p99(&pipe), "the other order");
+        assert_eq!(choice.transport.as_deref(), Some("fifo"));
+        assert_eq!((choice.alike.len(), choice.not_separated.clone()), (0, vec![pipe.id()]));
     }
 
     #[test]

@@ -4,10 +4,11 @@ use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{duration, factor};
+use hairpin_model::round::Purpose;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    Answer, Case, CaseSummary, Fallback, Figure, Finding, InjectedFault, Options, Placement, Proved, Run, Statement,
-    Waiting,
+    Answer, Case, CaseSummary, Fallback, Figure, Finding, InjectedFault, LeftOut, Options, Placement, Proved,
+    RoundLeftOut, Run, Statement, Waiting,
 };
 
 use super::answer;
@@ -233,6 +234,33 @@ fn without_a_usable_case_the_reason_is_given() {
     let mut run = run_of(&[plain("tcp", 13_000), plain("udp", 13_000)]);
     run.cases.iter_mut().for_each(|row| row.valid = false);
     assert_eq!(answer(&run).statements, [Statement::NothingUsable]);
+}
+
+/// Twelve rounds, and the disturbed ones among them again with these numbers.
+fn disturbed(rounds: u32, repetitions: u32) -> Run {
+    let mut run = run_of(&[plain("tcp", 13_000)]);
+    for number in 0..repetitions {
+        let mut again = run.rounds[number as usize].clone();
+        again.number = 12 + number;
+        run.rounds.push(again);
+    }
+    let why = LeftOut::CpuTaken { lost_ns: 9_000_000, span_ns: 10_000_000 };
+    let omitted = |round| RoundLeftOut { round, purpose: Purpose::Timed, why: why.clone(), only_tail: false };
+    run.cases[0].omitted_rounds = (0..rounds).chain(12..12 + repetitions).map(omitted).collect();
+    run
+}
+
+#[test]
+fn more_than_half_of_the_rounds_are_too_noisy_and_a_repetition_is_not_another_round() {
+    let said = |rounds, repetitions| match answer(&disturbed(rounds, repetitions)).statements.first() {
+        Some(Statement::TooNoisy { disturbed, rounds, .. }) => Some((*disturbed, *rounds)),
+        _ => None,
+    };
+    assert_eq!([said(6, 0), said(7, 0)], [None, Some((7, 12))]);
+    assert_eq!([said(6, 6), said(7, 7)], [None, Some((7, 12))], "disturbed again");
+    let mut mended = disturbed(7, 2);
+    mended.cases[0].omitted_rounds.truncate(7);
+    assert!(!matches!(answer(&mended).statements[0], Statement::TooNoisy { .. }), "two count at the second try");
 }
 
 #[test]
