@@ -46,6 +46,7 @@ pub fn listed(claim: &Claim, source: &Source) -> JudgedClaim {
 pub fn judge(claim: &Claim, source: &Source, runs: &Runs<'_>, alpha_share: f64) -> JudgedClaim {
     let mut judged = new_claim(claim, source, |row| judge_row(row, runs, alpha_share));
     judged.age_s = Some(0);
+    count_missing_runs(&mut judged.rows);
     correct_for_several(claim, runs, &mut judged.rows, alpha_share);
     axes::decide(&mut judged);
     judged
@@ -128,6 +129,19 @@ fn new_row(row: &Row, source: &Source, judgement: Judgement) -> JudgedRow {
         about: row.about,
         skipped,
         stand_in: test.and_then(|test| test.stand_in()),
+    }
+}
+
+/// Makes rows undecided whose run failed or was ended, if other rows of the claim were tested: unlike a named skip, such a
+/// row might still be refuted here.
+fn count_missing_runs(rows: &mut [JudgedRow]) {
+    let is_missing =
+        |row: &JudgedRow| matches!(row.judgement.reason, Some(Reason::NoRun { .. } | Reason::Ended { .. }));
+    let is_tested = |row: &JudgedRow| row.decides() && row.judgement.verdict != Some(Verdict::NotTested);
+    if rows.iter().any(is_tested) {
+        for row in rows.iter_mut().filter(|row| row.decides() && is_missing(row)) {
+            row.judgement.verdict = Some(Verdict::Undecided);
+        }
     }
 }
 

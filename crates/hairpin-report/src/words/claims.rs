@@ -143,6 +143,7 @@ fn decides(claim: &JudgedClaim) -> Option<String> {
 fn would_decide(reason: &Reason) -> &'static str {
     match reason {
         Reason::Invalid { .. } => "valid rounds (on a quiet machine)",
+        Reason::NoRun { .. } | Reason::Ended { .. } => "the missing run",
         Reason::NeedsClocks { .. } => "clocks of both hosts that agree",
         Reason::NoFallback { .. } => "a path that blocks UDP",
         Reason::Order { steps, .. } => match steps.iter().find_map(|step| step.absent.as_deref()) {

@@ -233,3 +233,13 @@ fn a_claim_holds_if_every_axis_is_confirmed() {
     let all = [faster("udp", "tcp"), times(2.0, "udp"), saved(0.4), missing(), times(2.0, ABSENT)];
     assert_eq!(headline(&all), Headline::Holds);
 }
+
+#[test]
+fn a_row_whose_run_failed_is_undecided_beside_tested_rows() {
+    let mut other_run = times(2.0, "udp");
+    other_run["test"]["run"] = json!("other");
+    let judged = judge_rows(&[faster("udp", "tcp"), other_run.clone()]);
+    assert_eq!((judged.headline, judged.axes.size), (Some(Headline::Undecided), Verdict::Undecided));
+    assert!(matches!(judged.rows[1].judgement.reason, Some(Reason::NoRun { .. })), "{judged:?}");
+    assert_eq!(headline(&[other_run]), Headline::NotTestable, "without any other row");
+}

@@ -28,7 +28,8 @@ pub(super) fn read_result(path: &Path) -> Result<ClaimsReport, String> {
     let file = if path.is_dir() { path.join(TESTED) } else { path.to_owned() };
     let mut text = String::new();
     let read = File::open(&file).and_then(|opened| opened.take(MAX_RESULT_BYTES).read_to_string(&mut text));
-    read.map_err(|error| format!("cannot read {}: {error}", shown(&file)))?;
+    let hint = "give claims.json, or the folder that `hairpin claims run` made";
+    read.map_err(|error| format!("cannot read {}: {error} (hint: {hint})", shown(&file)))?;
     let report: ClaimsReport = serde_json::from_str(&text).map_err(|error| {
         format!("{} is no result of this version: {error} (hint: repeat `hairpin claims run`)", shown(&file))
     })?;

@@ -237,9 +237,7 @@ impl Tests<'_> {
             output::note(&format!("Run {}: {}", test_run.name, test_run.command));
         }
         let folder = self.folder.join(&test_run.name);
-        if self.earlier.is_some() {
-            set_aside(&folder)?;
-        }
+        set_aside(&folder)?;
         let session = self.session(words)?.save_in(folder);
         let (folder, run) = self.ends.run(session).map_err(|refused| refused.to_string())?;
         self.unsaved.extend(write_page(&run, &folder).err());
@@ -267,7 +265,7 @@ fn withdraw_unless_run(claim: &mut JudgedClaim) {
     }
 }
 
-/// Renames the folder of an incomplete run, or of a run by another command, since its name is needed again.
+/// Renames the folder of an incomplete run, or of a run by another or a killed command, since its name is needed again.
 fn set_aside(folder: &Path) -> Result<(), String> {
     if !folder.is_dir() {
         return Ok(());
