@@ -20,6 +20,7 @@ mod columns;
 mod exchanges;
 mod figure_words;
 mod hosts;
+mod latency_budget;
 mod links;
 mod one_way;
 mod orders;

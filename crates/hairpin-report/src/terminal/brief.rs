@@ -5,7 +5,9 @@ use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, below_the_table, calibrations, choice, failure_lines, fallbacks, first_table, notes};
+use super::{
+    Look, answer, below_the_table, calibrations, choice, failure_lines, fallbacks, first_table, latency_budget, notes,
+};
 use crate::{findings, trust, wording};
 
 /// Maximum lines of one kind. Further lines are only counted.
@@ -39,9 +41,9 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// Shows the table of the first screen: of a choice, or of the cases by kind.
+/// Shows the table of the first screen: of a choice, of latency budgets, or of the cases by kind.
 fn first_tables(page: &mut Page, run: &Run, extent: Extent) {
-    if !choice::table(page, run) {
+    if !choice::table(page, run) && !latency_budget::tables(page, run) {
         first_table::tables(page, run);
         one_way::tables(page, run, extent);
     }

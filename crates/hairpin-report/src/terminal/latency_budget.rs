@@ -1,0 +1,62 @@
+//! Latency budgets as tables of parts by band, and the median round trip as a waterfall.
+
+use hairpin_model::latency_budget::BandName;
+use hairpin_model::quantities::{DASH, count, duration};
+use hairpin_model::{Band, LatencyBudget, Run};
+
+use super::page::{DIM, LEAD, PLAIN, Page};
+use super::tables::Block;
+use crate::latency_budget::{beside, budgets, cells, label, labels, notes, parts};
+
+/// Shows the budgets. Returns false if the run has none.
+pub(super) fn tables(page: &mut Page, run: &Run) -> bool {
+    let all = budgets(run);
+    for (row, budget) in &all {
+        page.heading("Latency budget", &row.label);
+        table(page, budget);
+        if let Some(median) = budget.band(BandName::P50) {
+            waterfall(page, median);
+        }
+        notes(budget).iter().for_each(|note| page.paragraph(0, DIM, note));
+    }
+    !all.is_empty()
+}
+
+fn table(page: &mut Page, budget: &LatencyBudget) {
+    let mut block = Block::new(budget.bands.iter().map(|band| band.band.to_string()));
+    for name in labels(budget, parts) {
+        let cells = cells(budget, &name, parts);
+        block.row(PLAIN, &[name], cells.into_iter());
+    }
+    let whole = |band: &Band| band.round_trip_ns.map_or_else(|| DASH.to_owned(), |ns| format!("{} 100 %", duration(ns)));
+    block.row(LEAD, &["round trip".to_owned()], budget.bands.iter().map(whole));
+    block.row(DIM, &["samples".to_owned()], budget.bands.iter().map(|band| count(band.samples)));
+    for name in labels(budget, beside) {
+        let cells = cells(budget, &name, beside);
+        block.row(DIM, &[format!("({name})")], cells.into_iter());
+    }
+    block.show(page);
+    page.paragraph(0, DIM, "Means of each band, at least 30 samples. In parentheses: calls beside the path.");
+}
+
+/// Width of a part's time, with a space.
+const TIME_WIDTH: usize = 9;
+
+fn waterfall(page: &mut Page, band: &Band) {
+    let Some(round_trip_ns) = band.round_trip_ns else { return };
+    page.gap();
+    page.line(LEAD, &format!("Waterfall of the band p50, {}", duration(round_trip_ns)));
+    let widest = band.parts.iter().map(|part| label(part).chars().count()).max().unwrap_or(0);
+    let room = page.look.width.saturating_sub(widest + 2 + TIME_WIDTH);
+    let column = |share: f64| (share.clamp(0.0, 1.0) * room as f64).round() as usize;
+    let mut from = 0.0;
+    for part in &band.parts {
+        let to = from + part.share;
+        let (begin, end) = (column(from.min(to)), column(from.max(to)));
+        let bar = format!("{}{}", " ".repeat(begin), "#".repeat((end - begin).max(1)));
+        let line = format!("{:<widest$}  {bar:<room$} {:>8}", label(part), duration(part.mean_ns));
+        page.line(PLAIN, &line);
+        from = to;
+    }
+    page.gap();
+}
