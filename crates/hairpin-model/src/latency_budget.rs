@@ -30,7 +30,8 @@ pub struct EndPoints {
     /// The receive call returned the message.
     pub read: Option<i64>,
     /// How long the thread was runnable without a CPU meanwhile: at the server from before the receive call until after
-    /// the send call, at the client from before the send call until after the receive call.
+    /// the send call, at the client from before the send call until after the receive call; without the send call if that
+    /// call or the wait before it was long.
     pub waited: Option<i64>,
     /// How often the thread got a CPU meanwhile.
     pub switched_in: Option<i64>,

@@ -72,7 +72,8 @@ pub(crate) fn notes(budget: &LatencyBudget) -> Vec<String> {
         cost.iter().filter_map(|(what, ratio)| Some(format!("{what} {}", change_figure((*ratio)?)))).collect();
     let cost = (!cost.is_empty())
         .then(|| format!("Cost of stamping: {}, p50 against rounds without stamps.", cost.join("; ")));
-    let unions = budget.unions.iter().map(|union| format!("Not separated in {}: {}.", union.name, joined(&union.of)));
+    // The name of a union of two says what it is.
+    let unions = budget.unions.iter().filter(|union| union.of.len() > 2).map(|union| format!("Not separated in {}: {}.", union.name, joined(&union.of)));
     cost.into_iter().chain(unions).chain(budget.missing.iter().map(missing)).collect()
 }
 

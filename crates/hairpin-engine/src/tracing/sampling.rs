@@ -2,7 +2,9 @@
 //!
 //! One message in every so many is sampled; all others take the wire's ordinary calls. All times are CLOCK_REALTIME,
 //! which the kernel's stamps use, so that nothing is mapped between clocks. What can wait is done beside the sampled
-//! message: the server reads the stamps of an answer when the next message has arrived.
+//! message: the server reads the stamps of an answer when the next message has arrived, and the waits for a CPU are read
+//! before the first and after the second call. A call that took [`SLOW_NS`] is the exception: the waits are read between
+//! the calls too, so that those of the send call are known apart from those of the receive call.
 
 use std::time::Duration;
 
@@ -18,6 +20,9 @@ use hairpin_loops::clock::Clock;
 /// Reads CLOCK_REALTIME, in ns; on the manual clock, that clock.
 pub type Realtime<C> = fn(&C) -> u64;
 
+/// Duration of a call, or time from an arrival to the return of the receive call, beside which reading the waits (about
+/// 1 us) does not count, in ns.
+const SLOW_NS: i64 = 20_000;
 /// Largest step from one message number to the next; a larger one is damage.
 const MAX_STEP: u64 = 1 << 16;
 
@@ -41,8 +46,7 @@ pub struct SamplingWire<'w, C> {
     arrived_bytes: usize,
     /// The first bytes of the client's message.
     number: [u8; 8],
-    /// The message being sampled, and the thread's waits for a CPU before it.
-    current: Option<(Sampled, Option<[i64; 2]>)>,
+    current: Option<Current>,
     /// Set if the last sampled message lacks its stamps.
     is_pending: bool,
     raw: Vec<RawStamp>,
@@ -50,6 +54,14 @@ pub struct SamplingWire<'w, C> {
     stamp_number: u64,
     sampled: Vec<Sampled>,
     facts: Vec<Fact>,
+}
+
+/// The message being sampled, and the thread's waits for a CPU before its receive call and, if already read, after it.
+#[derive(Clone, Copy)]
+struct Current {
+    sample: Sampled,
+    before: Option<[i64; 2]>,
+    after: Option<[i64; 2]>,
 }
 
 impl<'w, C: Clock> SamplingWire<'w, C> {
@@ -153,8 +165,8 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
     }
 
     /// Completes the current sample. Its stamps are read later.
-    fn complete(&mut self, mut sample: Sampled, before: Option<[i64; 2]>) {
-        if let (Some([waited, switched]), Some(after)) = (before, self.waits()) {
+    fn complete(&mut self, Current { mut sample, before, after }: Current) {
+        if let (Some([waited, switched]), Some(after)) = (before, after.or_else(|| self.waits())) {
             sample.points.waited = Some(after[0] - waited);
             sample.points.switched_in = Some(after[1] - switched);
         }
@@ -171,20 +183,20 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
     }
 
     fn receive_at_client(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
-        let Some((mut sample, before)) = self.current else { return self.wire.receive(into) };
+        let Some(mut current) = self.current else { return self.wire.receive(into) };
         let received = self.receive_sampled(into);
         // Without an answer in time there is no sample.
         let (bytes, arrived) = received.inspect_err(|_| self.current = None)?;
-        sample.points.read = self.now();
+        current.sample.points.read = self.now();
         // A late answer to an earlier message has another number.
         if self.boundaries && into.get(..self.numbered) != Some(&self.number[..self.numbered]) {
             return Ok(bytes);
         }
         self.arrived_bytes += bytes;
         if self.boundaries || self.arrived_bytes >= self.size {
-            sample.points.arrived = arrived;
+            current.sample.points.arrived = arrived;
             self.current = None;
-            self.complete(sample, before);
+            self.complete(current);
             self.take_stamps()?;
         }
         Ok(bytes)
@@ -201,16 +213,18 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
         if self.arrived_bytes == 0 {
             let before = self.waits();
             let points = EndPoints { receive_called: self.now(), ..EndPoints::default() };
-            self.current = Some((Sampled { sequence: self.next, points }, before));
+            self.current = Some(Current { sample: Sampled { sequence: self.next, points }, before, after: None });
         }
         let (bytes, arrived) = self.receive_sampled(into)?;
         let read = self.now();
         if self.has_whole(into, bytes) {
             // Datagrams may be lost: this may be another message.
             let came = self.next.wrapping_sub(1);
-            self.current = self.current.filter(|(sample, _)| sample.sequence == came);
-            if let Some((sample, _)) = &mut self.current {
-                (sample.points.arrived, sample.points.read) = (arrived, read);
+            self.current = self.current.filter(|current| current.sample.sequence == came);
+            let after = if is_slow(arrived, read) { self.waits() } else { None };
+            if let Some(current) = &mut self.current {
+                (current.sample.points.arrived, current.sample.points.read) = (arrived, read);
+                current.after = after;
             }
             self.take_stamps()?;
         }
@@ -233,6 +247,10 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
     }
 }
 
+fn is_slow(from: Option<i64>, to: Option<i64>) -> bool {
+    from.zip(to).is_some_and(|(from, to)| to - from >= SLOW_NS)
+}
+
 /// Returns the number nearest to `expected` whose lowest bytes are `low`.
 pub(super) fn number_near(expected: u64, low: &[u8]) -> u64 {
     let mut all = [0; 8];
@@ -249,9 +267,10 @@ fn bracket<C: Clock>(clock: &C, realtime: Realtime<C>) -> Bracket {
 impl<C: Clock + Send> Wire for SamplingWire<'_, C> {
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
         if self.end == End::Server {
-            let Some((mut sample, before)) = self.current.take() else { return self.send_plain(message) };
-            [sample.points.send_called, sample.points.send_returned] = self.send_sampled(message)?;
-            self.complete(sample, before);
+            let Some(mut current) = self.current.take() else { return self.send_plain(message) };
+            let points = &mut current.sample.points;
+            [points.send_called, points.send_returned] = self.send_sampled(message)?;
+            self.complete(current);
             return Ok(());
         }
         let (sequence, is_sampled) = (self.next, self.is_sampled());
@@ -261,11 +280,14 @@ impl<C: Clock + Send> Wire for SamplingWire<'_, C> {
         }
         self.arrived_bytes = 0;
         self.number[..self.numbered].copy_from_slice(&message[..self.numbered]);
-        let before = self.waits();
+        let mut before = self.waits();
         let [send_called, send_returned] = self.send_sampled(message)?;
+        if is_slow(send_called, send_returned) {
+            before = self.waits();
+        }
         // The client calls receive as soon as its send call has returned.
         let points = EndPoints { send_called, send_returned, receive_called: send_returned, ..EndPoints::default() };
-        self.current = Some((Sampled { sequence, points }, before));
+        self.current = Some(Current { sample: Sampled { sequence, points }, before, after: None });
         Ok(())
     }
 
