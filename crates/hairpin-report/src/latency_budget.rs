@@ -50,7 +50,11 @@ pub(crate) fn labels(budget: &LatencyBudget, of: fn(&Band) -> &[BudgetPart]) -> 
 /// Returns `1.24 us  45 %` for each band; a dash for a band with too few samples.
 pub(crate) fn cells(budget: &LatencyBudget, label_of: &str, of: fn(&Band) -> &[BudgetPart]) -> Vec<String> {
     let cell = |band: &Band| match of(band).iter().find(|part| label(part) == label_of) {
-        Some(part) => format!("{} {:>4}", duration(part.mean_ns), format!("{:.0} %", part.share * 100.0)),
+        Some(part) => {
+            // Adding 0 turns a negative zero into zero.
+            let percent = (part.share * 100.0).round() + 0.0;
+            format!("{} {:>4}", duration(part.mean_ns), format!("{percent} %"))
+        }
         None if band.round_trip_ns.is_none() => DASH.to_owned(),
         None => String::new(),
     };
@@ -84,7 +88,7 @@ fn missing(points: &MissingPoints) -> String {
         WhyMissing::Refused => format!("The {end} has no kernel stamps in {rounds}: {detail}."),
         WhyMissing::NotReported => format!("The {end} reported no times of {round_trips}."),
         WhyMissing::Lost => format!("The {end}'s kernel gave not all stamps of {round_trips}."),
-        WhyMissing::ClockSet => format!("{rounds} do not count: the {end}'s clock was set meanwhile."),
+        WhyMissing::ClockSet => format!("Not counted, as the {end}'s clock was set meanwhile: {rounds}."),
     }
 }
 

@@ -25,8 +25,7 @@ pub(super) fn tables(page: &mut Page, run: &Run) -> bool {
 fn table(page: &mut Page, budget: &LatencyBudget) {
     let mut block = Block::new(budget.bands.iter().map(|band| band.band.to_string()));
     for name in labels(budget, parts) {
-        let cells = cells(budget, &name, parts);
-        block.row(PLAIN, &[name], cells.into_iter());
+        block.row(PLAIN, &on_lines(&name), cells(budget, &name, parts).into_iter());
     }
     let whole = |band: &Band| band.round_trip_ns.map_or_else(|| DASH.to_owned(), |ns| format!("{} 100 %", duration(ns)));
     block.row(LEAD, &["round trip".to_owned()], budget.bands.iter().map(whole));
@@ -37,6 +36,17 @@ fn table(page: &mut Page, budget: &LatencyBudget) {
     }
     block.show(page);
     page.paragraph(0, DIM, "Means of each band, at least 30 samples. In parentheses: calls beside the path.");
+}
+
+/// Maximum width of a name in the table; the second part of a longer one is on a line of its own.
+const MAX_NAME: usize = 20;
+
+fn on_lines(name: &str) -> Vec<String> {
+    let second = [" and ", " to "].iter().find_map(|word| name.find(word)).filter(|_| name.len() > MAX_NAME);
+    match second {
+        Some(at) => vec![name[..at].to_owned(), format!("   {}", &name[at..])],
+        None => vec![name.to_owned()],
+    }
 }
 
 /// Width of a part's time, with a space.
@@ -52,8 +62,9 @@ fn waterfall(page: &mut Page, band: &Band) {
     let mut from = 0.0;
     for part in &band.parts {
         let to = from + part.share;
-        let (begin, end) = (column(from.min(to)), column(from.max(to)));
-        let bar = format!("{}{}", " ".repeat(begin), "#".repeat((end - begin).max(1)));
+        let (begin, end) = (column(from.min(to)).min(room.saturating_sub(1)), column(from.max(to)));
+        let length = end.saturating_sub(begin).max(usize::from(part.mean_ns != 0.0));
+        let bar = format!("{}{}", " ".repeat(begin), "#".repeat(length));
         let line = format!("{:<widest$}  {bar:<room$} {:>8}", label(part), duration(part.mean_ns));
         page.line(PLAIN, &line);
         from = to;
