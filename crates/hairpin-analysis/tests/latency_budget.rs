@@ -138,8 +138,12 @@ fn without_kernel_stamps_each_way_is_one_union() {
     assert_eq!(named(&budget, BandName::P50), expected);
     let all = [parts::SEND_STACK, parts::SEND_QUEUE, parts::NETWORK, parts::RUN_QUEUE, parts::WAKE_UP];
     assert_eq!(budget.unions.len(), 1, "both ways have one name");
-    assert_eq!((budget.unions[0].name.as_str(), budget.unions[0].of.as_slice()), (way.as_str(), &all.map(str::to_owned)[..]));
-    let missing: Vec<_> = budget.missing.iter().map(|one| (one.end, one.why, one.detail.as_str(), one.count)).collect();
+    assert_eq!(
+        (budget.unions[0].name.as_str(), budget.unions[0].of.as_slice()),
+        (way.as_str(), &all.map(str::to_owned)[..])
+    );
+    let missing: Vec<_> =
+        budget.missing.iter().map(|one| (one.end, one.why, one.detail.as_str(), one.count)).collect();
     let refused = |end| (end, WhyMissing::Refused, "not here", 1);
     assert_eq!(missing, [refused(End::Client), refused(End::Server)]);
 }
@@ -185,7 +189,10 @@ fn a_clock_that_was_set_voids_the_round() {
     fixture.stamped((&case, 1), &round, &samples, |_| {});
     let budget = fixture.run().cases.remove(0).budget.unwrap();
     assert_eq!(budget.all.samples, 100, "only the second round counts");
-    assert_eq!((budget.missing[0].why, budget.missing[0].end, budget.missing[0].count), (WhyMissing::ClockSet, End::Server, 1));
+    assert_eq!(
+        (budget.missing[0].why, budget.missing[0].end, budget.missing[0].count),
+        (WhyMissing::ClockSet, End::Server, 1)
+    );
 }
 
 #[test]

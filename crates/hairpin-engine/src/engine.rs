@@ -14,9 +14,9 @@ use hairpin_model::latency_budget::MAX_TRIPS;
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndPoints, EndReport, Fact, Failure, FailureKind, Finished, Flow,
-    FlowRecord, FlowSamples, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder, RoundRecord,
-    RoundTrace, Sampled, SampledRound, SampledTrip, Samples, Sent, Stamps, Times, fact_names,
+    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndPoints, EndReport, Fact, Failure, FailureKind, Finished,
+    Flow, FlowRecord, FlowSamples, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder,
+    RoundRecord, RoundTrace, Sampled, SampledRound, SampledTrip, Samples, Sent, Stamps, Times, fact_names,
 };
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;

@@ -19,10 +19,8 @@ fn each_block_has_a_stamped_round_and_a_shorter_one_without_stamps() {
         let mut block: Vec<&RoundOrder> = block.iter().collect();
         block.sort_by_key(|order| order.purpose);
         let shape = |order: &&RoundOrder| (order.purpose, order.sample_every, order.extent);
-        let expected = [
-            (Purpose::Timed, None, Extent::Count(4_000)),
-            (Purpose::Stamped, Some(16), Extent::Count(16_000)),
-        ];
+        let expected =
+            [(Purpose::Timed, None, Extent::Count(4_000)), (Purpose::Stamped, Some(16), Extent::Count(16_000))];
         assert_eq!(block.iter().map(shape).collect::<Vec<_>>(), expected);
         assert_eq!(block[0].warm_up, block[1].warm_up);
     }
@@ -50,7 +48,10 @@ fn a_transport_that_the_kernel_answers_is_skipped_with_the_reason() {
     assert_eq!(plan.labels(), ["tcp block same-cpu"]);
     let skipped: Vec<(&str, &str)> =
         plan.skipped.iter().map(|skip| (skip.transport.as_str(), skip.reason.as_str())).collect();
-    assert_eq!(skipped, [("icmp", "the kernel answers it, so that its round trip has no parts (hint: use tcp or udp)")]);
+    assert_eq!(
+        skipped,
+        [("icmp", "the kernel answers it, so that its round trip has no parts (hint: use tcp or udp)")]
+    );
     planned(&[("transport", "icmp")]).unwrap_err();
 }
 

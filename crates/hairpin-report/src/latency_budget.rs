@@ -77,7 +77,11 @@ pub(crate) fn notes(budget: &LatencyBudget) -> Vec<String> {
     let cost = (!cost.is_empty())
         .then(|| format!("Cost of stamping: {}, p50 against rounds without stamps.", cost.join("; ")));
     // The name of a union of two says what it is.
-    let unions = budget.unions.iter().filter(|union| union.of.len() > 2).map(|union| format!("Not separated in {}: {}.", union.name, joined(&union.of)));
+    let unions = budget
+        .unions
+        .iter()
+        .filter(|union| union.of.len() > 2)
+        .map(|union| format!("Not separated in {}: {}.", union.name, joined(&union.of)));
     cost.into_iter().chain(unions).chain(budget.missing.iter().map(missing)).collect()
 }
 
@@ -137,7 +141,10 @@ mod tests {
         let told = |name, end| in_words(&part(name, end));
         assert_eq!(told(RUN_QUEUE, server), "waiting for a CPU at the server");
         assert_eq!(told(NETWORK, Some(End::Client)), "the network to the client");
-        assert_eq!(told("network and wake-up", server), "network and wake-up on the way to the server, not separated");
+        assert_eq!(
+            told("network and wake-up", server),
+            "network and wake-up on the way to the server, not separated"
+        );
         assert_eq!(told("network", None), "network, in both directions together");
         assert_eq!(label(&part(WAKE_UP, server)), "server: wake-up");
         assert_eq!(label(&part(NETWORK, server)), "network to server");

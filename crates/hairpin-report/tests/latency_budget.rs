@@ -46,12 +46,19 @@ fn path(waits_ns: f64) -> Vec<(&'static str, Option<End>, f64)> {
 }
 
 fn budget() -> LatencyBudget {
-    let union = |name: &str, of: &[&str]| Union { name: name.to_owned(), of: of.iter().map(|part| (*part).to_owned()).collect() };
+    let union = |name: &str, of: &[&str]| Union {
+        name: name.to_owned(),
+        of: of.iter().map(|part| (*part).to_owned()).collect(),
+    };
     LatencyBudget {
         bands: vec![
             band(BandName::P50, 4_000, &path(0.0)),
             band(BandName::P90, 1_800, &path(8_700.0)),
-            band(BandName::P99, 180, &[path(640_000.0), vec![("run-queue and wake-up", Some(End::Client), 77.0)]].concat()),
+            band(
+                BandName::P99,
+                180,
+                &[path(640_000.0), vec![("run-queue and wake-up", Some(End::Client), 77.0)]].concat(),
+            ),
             band(BandName::Above, 20, &[]),
         ],
         slowest: band(BandName::Slowest, 200, &path(640_000.0)),
@@ -60,7 +67,10 @@ fn budget() -> LatencyBudget {
             union(parts::WAKE_UP, &["receive stack", "leaving idle", "context switch", "return of the call"]),
             union("run-queue and wake-up", &[parts::RUN_QUEUE, parts::WAKE_UP]),
         ],
-        cost: StampingCost { stamped: Some(Figure::new(1.091, 1.087, 1.095)), others: Some(Figure::new(1.004, 1.001, 1.007)) },
+        cost: StampingCost {
+            stamped: Some(Figure::new(1.091, 1.087, 1.095)),
+            others: Some(Figure::new(1.004, 1.001, 1.007)),
+        },
         missing: vec![MissingPoints { end: End::Server, why: WhyMissing::Lost, detail: String::new(), count: 3 }],
     }
 }
@@ -104,7 +114,8 @@ fn the_answer_names_the_largest_part_of_the_slowest_percent() {
 
 #[test]
 fn what_is_missing_is_told_with_its_reason() {
-    let missing = |why, detail: &str, count| MissingPoints { end: End::Server, why, detail: detail.to_owned(), count };
+    let missing =
+        |why, detail: &str, count| MissingPoints { end: End::Server, why, detail: detail.to_owned(), count };
     let all = vec![
         missing(WhyMissing::Refused, "not here", 8),
         missing(WhyMissing::NotReported, "", 1),

@@ -6,9 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use hairpin_model::latency_budget::MAX_TRIPS;
 use hairpin_model::run::State;
 use hairpin_model::samples::{COLUMNS, Fate};
-use hairpin_model::latency_budget::MAX_TRIPS;
 use hairpin_model::{Capture, Column, RoundRecord, RoundTrace, Run, SampledRound, SampledTrip, Tool};
 
 pub(super) mod fixtures;
@@ -147,8 +147,9 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
     assert!(!store.path().join("traces").exists() && !store.path().join("captures").exists());
 
     let mut with_capture = traced(1, &samples);
-    let left_out =
-        store.append(&mut with_capture, &by_flow(&samples), Some(Evidence::Trace(trace(), Some(b"packets".to_vec())))).unwrap();
+    let left_out = store
+        .append(&mut with_capture, &by_flow(&samples), Some(Evidence::Trace(trace(), Some(b"packets".to_vec()))))
+        .unwrap();
     assert!(left_out.is_empty(), "{left_out:?}");
     let saved = captured("captures/round-000001.pcapng", 9);
     assert_eq!(trace_and_capture(&with_capture), (Some("traces/round-000001.json"), &saved));
@@ -203,7 +204,9 @@ fn sampled_round_trips_are_read_back_and_damage_is_an_error() {
     assert_eq!(read(&whole).unwrap(), Some(budget));
     let many = SampledRound { trips: vec![trip(1); MAX_TRIPS + 1], ..SampledRound::default() };
     let too_large = whole.replace("-7", "-7000000000000000");
-    for damaged in [&whole[..whole.len() / 2], &too_large, &whole.replace("[-7,", "["), &serde_json::to_string(&many).unwrap()] {
+    for damaged in
+        [&whole[..whole.len() / 2], &too_large, &whole.replace("[-7,", "["), &serde_json::to_string(&many).unwrap()]
+    {
         let error = read(damaged).unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }) && error.to_string().contains("budgets/"), "{error}");
     }
@@ -216,7 +219,9 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     let in_the_way = |file: &str| fs::write(store.path().join(file), "a file where the folder should be").unwrap();
     let mut records = [traced(0, &samples), traced(1, &samples)];
     in_the_way("captures");
-    let left_out = store.append(&mut records[0], &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100])))).unwrap();
+    let left_out = store
+        .append(&mut records[0], &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100]))))
+        .unwrap();
     assert_eq!(left_out.len(), 1);
     let cause = left_out[0].to_string();
     assert!(cause.contains("captures: Not a directory"), "{cause}");
@@ -225,7 +230,9 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
 
     fs::remove_dir_all(store.path().join("traces")).unwrap();
     in_the_way("traces");
-    let left_out = store.append(&mut records[1], &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100])))).unwrap();
+    let left_out = store
+        .append(&mut records[1], &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100]))))
+        .unwrap();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert_eq!(trace_and_capture(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
     fs::remove_file(store.path().join("captures")).unwrap();
@@ -249,7 +256,9 @@ fn the_capture_of_a_round_that_cannot_be_saved_is_marked_skipped() {
         drop(fs::remove_file(&path));
         fs::create_dir(&path).unwrap();
         let mut record = traced(0, &samples);
-        let error = store.append(&mut record, &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100])))).unwrap_err();
+        let error = store
+            .append(&mut record, &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100]))))
+            .unwrap_err();
         let StoreError::File { path: named, .. } = &error else { panic!("{error:?}") };
         assert_eq!(named, &path);
         assert_eq!(trace_and_capture(&record), (None, &Capture::Skipped { reason: error.to_string() }));

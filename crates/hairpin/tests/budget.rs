@@ -44,7 +44,8 @@ fn largest(run: &Value) -> (String, String) {
     let bands = list(&budget(run)["bands"]);
     let names: Vec<&str> = bands.iter().map(|band| text(&band["band"])).collect();
     assert_eq!(names, ["p50", "p90-p99", "p99-p99.9", "above p99.9"]);
-    let largest = parts(&budget(run)["all"]).into_iter().max_by(|one, other| one.2.total_cmp(&other.2)).expect("parts");
+    let largest =
+        parts(&budget(run)["all"]).into_iter().max_by(|one, other| one.2.total_cmp(&other.2)).expect("parts");
     (largest.0, largest.1)
 }
 
@@ -58,7 +59,8 @@ fn injected_work_of_the_server_is_its_largest_part() {
     for (number, transport) in ["tcp", "udp", "unix-stream"].into_iter().enumerate() {
         // Longer than a message waits for a busy CPU; 30 round trips are sampled.
         let plan = format!("budget --transport {transport} --placement same-cpu --injected-fault busy=10ms");
-        let run = place.json((&plan, "--count 160 --warmup 0 --rounds 3 --quiet", format!("--out run-{number}")));
+        let out = format!("--count 160 --warmup 0 --rounds 3 --quiet --out run-{number}");
+        let run = place.json((&plan, &out));
         assert_eq!(largest(&run), of("server", "work"), "{run}");
         let codes: Vec<&str> = list(&run["findings"]).iter().map(|finding| text(&finding["code"])).collect();
         assert!(codes.contains(&"server-work"), "{codes:?}");
@@ -69,16 +71,14 @@ fn injected_work_of_the_server_is_its_largest_part() {
 fn a_long_link_is_the_largest_part_in_both_directions() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = "budget --transport tcp --placement same-cpu --link delay=4ms --count 160 --rounds 4 --quiet --out run";
+    let plan =
+        "budget --transport tcp --placement same-cpu --link delay=4ms --count 160 --rounds 4 --quiet --out run";
     let run = place.json(plan);
     or_skip!(is_stamped(budget(&run)));
     let (_, name) = largest(&run);
     assert_eq!(name, "network", "{run}");
-    let of_network: f64 = parts(&budget(&run)["all"])
-        .iter()
-        .filter(|(_, name, _)| name == "network")
-        .map(|(_, _, ns)| ns)
-        .sum();
+    let of_network: f64 =
+        parts(&budget(&run)["all"]).iter().filter(|(_, name, _)| name == "network").map(|(_, _, ns)| ns).sum();
     assert!(of_network >= 8e6, "no packet is faster than its link: {of_network}");
 }
 
@@ -106,7 +106,10 @@ fn every_point_of_a_stamped_round_is_saved_and_the_report_computes_the_same_agai
         if is_stamped(&case["budget"]).is_ok() {
             let names: Vec<&str> =
                 list(&case["budget"]["all"]["parts"]).iter().map(|part| text(&part["name"])).collect();
-            assert!(["send-stack", "send-queue", "network", "work"].iter().all(|part| names.contains(part)), "{names:?}");
+            assert!(
+                ["send-stack", "send-queue", "network", "work"].iter().all(|part| names.contains(part)),
+                "{names:?}"
+            );
         }
     }
     // As after a crash: the budget is computed from the saved points.

@@ -17,7 +17,8 @@ pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(
     } else {
         valid_rounds::timed_rounds(rounds)
     };
-    let figure = |(round, measured): (&RoundRecord, _)| Some((round.order.block, round_figure(name, case, measured)?));
+    let figure =
+        |(round, measured): (&RoundRecord, _)| Some((round.order.block, round_figure(name, case, measured)?));
     counted.into_iter().filter_map(figure).collect()
 }
 

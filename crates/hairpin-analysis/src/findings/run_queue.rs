@@ -41,14 +41,13 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 /// Returns the case with its ends on other CPUs.
 fn elsewhere(case: &Case) -> Case {
-    let placement =
-        if case.ends.placement == Placement::CrossCpu { Placement::SameCpu } else { Placement::CrossCpu };
+    let placement = if case.ends.placement == Placement::CrossCpu { Placement::SameCpu } else { Placement::CrossCpu };
     case.clone().with(|changed| changed.ends.placement = placement)
 }
 
 #[cfg(test)]
 mod tests {
-        use super::*;
+    use super::*;
     use crate::fixture::trips::{PLAIN, Parts, trip};
     use crate::fixture::{Fixture, apart, pair, shows, verdict};
     use hairpin_model::finding_keys as keys;

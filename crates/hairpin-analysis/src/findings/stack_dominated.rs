@@ -57,8 +57,8 @@ mod tests {
     use hairpin_model::Case;
 
     use super::*;
-    use crate::fixture::trips::{PLAIN, Parts, trip};
     use crate::fixture::links::over;
+    use crate::fixture::trips::{PLAIN, Parts, trip};
     use crate::fixture::{Fixture, apart, pair, verdict};
 
     /// Ends that busy-poll on two CPUs; all parts but the server's work are the stack.
@@ -82,7 +82,10 @@ mod tests {
     #[test]
     fn a_round_trip_through_the_stack_is_found_with_a_shorter_path() {
         let found = found(&spinning(), PLAIN, None);
-        assert_eq!((found.len(), found[0].severity, found[0].word(keys::TRANSPORT)), (1, Severity::Warning, Some("shm")));
+        assert_eq!(
+            (found.len(), found[0].severity, found[0].word(keys::TRANSPORT)),
+            (1, Severity::Warning, Some("shm"))
+        );
         assert!((found[0].share - 4_900.0 / 5_500.0).abs() < 1e-3, "all but the work: {}", found[0].share);
         assert_eq!(pair(&found[0]).map(|case| case.primary().transport.clone()), ["tcp", "shm"]);
     }

@@ -15,8 +15,8 @@ use hairpin_model::finding_keys::check::{BUSY_POLL, KEEP_AWAKE};
 use hairpin_model::latency_budget::parts::WAKE_UP;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{
-    Case, CaseSummary, CounterExperiment, CpuIdle, EndSettings, Evidence, Finding, FindingCard, Placement, Proved, Run, Waiting,
-    finding_keys as keys,
+    Case, CaseSummary, CounterExperiment, CpuIdle, EndSettings, Evidence, Finding, FindingCard, Placement, Proved,
+    Run, Waiting, finding_keys as keys,
 };
 
 use super::support::{

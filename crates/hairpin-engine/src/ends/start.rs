@@ -83,11 +83,7 @@ impl Server {
             // `sample_every` asks for the samples, and a server of an earlier version ignores it.
             order.purpose = Purpose::Untraced;
         }
-        self.send(&Message::Order(Box::new(EndOrder {
-            round: order,
-            cookie: cookie.0,
-            reports_progress: false,
-        })))?;
+        self.send(&Message::Order(Box::new(EndOrder { round: order, cookie: cookie.0, reports_progress: false })))?;
         match self.receive()? {
             Message::Listening(address) => Ok(address),
             other => Err(unexpected(&other)),

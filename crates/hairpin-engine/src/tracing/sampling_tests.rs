@@ -177,7 +177,8 @@ fn the_server_reads_the_stamps_of_its_answer_when_the_next_message_has_arrived()
         ..EndPoints::default()
     };
     assert_eq!(points(&sampled), [(0, of(START)), (2, of(START + 2_200))]);
-    let calls = ["receive stamped", "send stamped", "receive", "take", "send", "receive stamped", "send stamped", "take"];
+    let calls =
+        ["receive stamped", "send stamped", "receive", "take", "send", "receive stamped", "send stamped", "take"];
     assert_eq!(scripted.calls, calls);
 }
 
@@ -257,7 +258,8 @@ fn without_kernel_stamps_the_calls_remain_and_the_reason_is_told() {
 fn a_clock_that_is_set_is_told() {
     let clock = ManualClock::default();
     let mut scripted = Scripted::new(&clock, &[]);
-    let clocks = (clock.clone(), (|clock: &ManualClock| if clock.now_ns() > 6_000_000 { 0 } else { clock.now_ns() }) as _);
+    let clocks =
+        (clock.clone(), (|clock: &ManualClock| if clock.now_ns() > 6_000_000 { 0 } else { clock.now_ns() }) as _);
     let wire = SamplingWire::begin(&mut scripted, clocks, (End::Client, false), &order());
     clock.advance(1_500_000);
     let (_, facts) = wire.finish().unwrap();

@@ -25,8 +25,7 @@ pub(crate) fn waterfall(budget: &LatencyBudget) -> Option<String> {
 
 /// Returns a stacked bar for each band with enough samples, to the scale of the round trip; `None` without any.
 pub(crate) fn bands(budget: &LatencyBudget) -> Option<String> {
-    let bands: Vec<(&Band, f64)> =
-        budget.bands.iter().filter_map(|band| Some((band, band.round_trip_ns?))).collect();
+    let bands: Vec<(&Band, f64)> = budget.bands.iter().filter_map(|band| Some((band, band.round_trip_ns?))).collect();
     let mut html = String::from("<div class=\"losses budget\" role=\"list\">");
     let mut entries = Vec::new();
     for (band, round_trip_ns) in &bands {

@@ -27,7 +27,8 @@ fn table(page: &mut Page, budget: &LatencyBudget) {
     for name in labels(budget, parts) {
         block.row(PLAIN, &on_lines(&name), cells(budget, &name, parts).into_iter());
     }
-    let whole = |band: &Band| band.round_trip_ns.map_or_else(|| DASH.to_owned(), |ns| format!("{} 100 %", duration(ns)));
+    let whole =
+        |band: &Band| band.round_trip_ns.map_or_else(|| DASH.to_owned(), |ns| format!("{} 100 %", duration(ns)));
     block.row(LEAD, &["round trip".to_owned()], budget.bands.iter().map(whole));
     block.row(DIM, &["samples".to_owned()], budget.bands.iter().map(|band| count(band.samples)));
     for name in labels(budget, beside) {

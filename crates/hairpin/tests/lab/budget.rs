@@ -61,7 +61,8 @@ fn a_link_of_4_ms_is_the_network() {
 #[test]
 fn ends_that_busy_poll_spend_their_time_in_the_stack() {
     let place = Place::new();
-    let plan = "budget --transport tcp --placement cross-cpu --waiting spin --count 8000 --rounds 6 --quiet --out run";
+    let plan =
+        "budget --transport tcp --placement cross-cpu --waiting spin --count 8000 --rounds 6 --quiet --out run";
     let run = place.json(plan);
     assert_eq!(first_finding(&run), "stack-dominated", "{}", run["findings"]);
 }
@@ -91,7 +92,9 @@ fn a_server_behind_a_busy_neighbour_waits_for_its_cpu() {
     let quiet = place.json((plan, "--out quiet"));
     let ends = list(&rounds(&place.path("quiet"))[0]["outcome"]["ends"]).to_vec();
     let server = ends.iter().find(|end| end["role"] == "server").expect("it has a server");
-    let Some(_neighbour) = BusyLoop::on(&server["pinned_cpu"].to_string()) else { skip!("taskset cannot be started") };
+    let Some(_neighbour) = BusyLoop::on(&server["pinned_cpu"].to_string()) else {
+        skip!("taskset cannot be started")
+    };
     let busy = place.json((plan, "--out busy"));
     assert_eq!(largest(&budget(&busy)["slowest"]), ("server", "run-queue"), "{}", budget(&busy)["slowest"]);
     assert_eq!(first_finding(&busy), "run-queue", "{}", busy["findings"]);
