@@ -43,19 +43,6 @@ fn knobs_reach_the_rounds_and_a_denser_sampling_is_refused() {
 }
 
 #[test]
-fn a_transport_that_the_kernel_answers_is_skipped_with_the_reason() {
-    let plan = planned(&[("transport", "tcp,icmp")]).unwrap();
-    assert_eq!(plan.labels(), ["tcp block same-cpu"]);
-    let skipped: Vec<(&str, &str)> =
-        plan.skipped.iter().map(|skip| (skip.transport.as_str(), skip.reason.as_str())).collect();
-    assert_eq!(
-        skipped,
-        [("icmp", "the kernel answers it, so that its round trip has no parts (hint: use tcp or udp)")]
-    );
-    planned(&[("transport", "icmp")]).unwrap_err();
-}
-
-#[test]
 fn a_quick_run_has_both_kinds_of_rounds() {
     let plan = planned(&[("quick", "on")]).unwrap();
     let of = |purpose| plan.rounds.iter().filter(|order| order.purpose == purpose).count();

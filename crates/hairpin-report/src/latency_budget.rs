@@ -3,7 +3,7 @@
 use hairpin_model::latency_budget::parts::{NETWORK, RECEIVE, RUN_QUEUE, SEND_QUEUE, SEND_STACK, WAKE_UP, WORK};
 use hairpin_model::latency_budget::{BandName, MissingPoints, WhyMissing};
 use hairpin_model::names::{distinct, joined};
-use hairpin_model::quantities::{DASH, change_figure, counted, duration, share};
+use hairpin_model::quantities::{DASH, change_figure, count, counted, duration, share};
 use hairpin_model::{Band, BudgetPart, CaseSummary, LatencyBudget, Run};
 
 /// The cases with a budget.
@@ -42,31 +42,32 @@ pub(crate) fn label(part: &BudgetPart) -> String {
     }
 }
 
-/// The labels of all parts in the order of the path, and of the calls beside it.
-pub(crate) fn labels(budget: &LatencyBudget, of: fn(&Band) -> &[BudgetPart]) -> Vec<String> {
-    distinct(budget.bands.iter().flat_map(|band| of(band).iter().map(label)))
-}
-
-/// Returns `1.24 us  45 %` for each band; a dash for a band with too few samples.
-pub(crate) fn cells(budget: &LatencyBudget, label_of: &str, of: fn(&Band) -> &[BudgetPart]) -> Vec<String> {
-    let cell = |band: &Band| match of(band).iter().find(|part| label(part) == label_of) {
-        Some(part) => {
-            // Adding 0 turns a negative zero into zero.
-            let percent = (part.share * 100.0).round() + 0.0;
-            format!("{} {:>4}", duration(part.mean_ns), format!("{percent} %"))
-        }
-        None if band.round_trip_ns.is_none() => DASH.to_owned(),
-        None => String::new(),
+/// The rows of the table, each with its name and a cell for each band: parts in the order of the path, the round trip,
+/// the samples, and in parentheses the calls beside the path. A dash: too few samples.
+pub(crate) fn rows(budget: &LatencyBudget) -> Vec<(String, Vec<String>)> {
+    let each = |cell: &dyn Fn(&Band) -> String| budget.bands.iter().map(cell).collect::<Vec<String>>();
+    let of = |parts: fn(&Band) -> &[BudgetPart]| {
+        let labels = distinct(budget.bands.iter().flat_map(|band| parts(band).iter().map(label)));
+        let row = |name: String| {
+            let part = |band: &Band| parts(band).iter().find(|part| label(part) == name).map(share_of_time);
+            let dash = |band: &Band| if band.round_trip_ns.is_none() { DASH } else { "" }.to_owned();
+            let cells = each(&|band| part(band).unwrap_or_else(|| dash(band)));
+            (name, cells)
+        };
+        labels.into_iter().map(row).collect::<Vec<_>>()
     };
-    budget.bands.iter().map(cell).collect()
+    let whole =
+        |band: &Band| band.round_trip_ns.map_or_else(|| DASH.to_owned(), |ns| format!("{} 100 %", duration(ns)));
+    let sums = [("round trip".to_owned(), each(&whole)), ("samples".to_owned(), each(&|band| count(band.samples)))];
+    let calls = of(|band| &band.beside).into_iter().map(|(name, cells)| (format!("({name})"), cells));
+    of(|band| &band.parts).into_iter().chain(sums).chain(calls).collect()
 }
 
-pub(crate) fn parts(band: &Band) -> &[BudgetPart] {
-    &band.parts
-}
-
-pub(crate) fn beside(band: &Band) -> &[BudgetPart] {
-    &band.beside
+/// Returns `1.24 us  45 %`.
+fn share_of_time(part: &BudgetPart) -> String {
+    // Adding 0 turns a negative zero into zero.
+    let percent = (part.share * 100.0).round() + 0.0;
+    format!("{} {:>4}", duration(part.mean_ns), format!("{percent} %"))
 }
 
 /// What stamping costs, what the unions consist of, and what is missing.
@@ -87,7 +88,7 @@ pub(crate) fn notes(budget: &LatencyBudget) -> Vec<String> {
 
 fn missing(points: &MissingPoints) -> String {
     let MissingPoints { end, why, detail, count } = points;
-    let (round_trips, rounds) = (counted(*count, "round trip"), counted(*count, "round"));
+    let [round_trips, rounds] = ["round trip", "round"].map(|thing| counted(*count, thing));
     match why {
         WhyMissing::Refused => format!("The {end} has no kernel stamps in {rounds}: {detail}."),
         WhyMissing::NotReported => format!("The {end} reported no times of {round_trips}."),
@@ -120,7 +121,7 @@ pub(crate) fn typical(budget: &LatencyBudget) -> Vec<[String; 3]> {
     TYPICAL.iter().map(|(layer, range, names)| [(*layer).to_owned(), (*range).to_owned(), here(names)]).collect()
 }
 
-/// The end as a word for classes of a chart.
+/// The number of the part's colour in charts.
 pub(crate) fn colour(part: &BudgetPart) -> usize {
     const OF_UNIONS: usize = 6;
     let names = [SEND_STACK, SEND_QUEUE, NETWORK, RUN_QUEUE, WAKE_UP, WORK];

@@ -5,12 +5,12 @@
 //! thread of a sampled message was runnable without a CPU (`run_delay` of /proc/PID/schedstat), in a message for which
 //! it slept once. The counter-experiment places the ends on other CPUs. Advice: a CPU of its own, or a priority.
 
-use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::OTHER_CPUS;
 use hairpin_model::latency_budget::parts::RUN_QUEUE;
 use hairpin_model::{Case, Finding, FindingCard, Placement, Run};
 
-use super::support::{Hits, in_budget};
+use super::support::from_budget;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "run-queue",
@@ -24,19 +24,11 @@ const MIN_SHARE: f64 = 0.25;
 const MIN_SHARE_ON_ONE_CPU: f64 = 0.5;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
-        let is_shared = case.case.ends.placement == Placement::SameCpu;
-        let found = in_budget(case, &[RUN_QUEUE], if is_shared { MIN_SHARE_ON_ONE_CPU } else { MIN_SHARE })?;
-        Some((found.share, found))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (experiment, proved) = first.data.check(run, first.case, (OTHER_CPUS, elsewhere(&first.case.case)));
-    vec![Finding {
-        evidence: first.data.evidence(first.case),
-        proved,
-        counter_experiment: Some(experiment),
-        ..hits.finding(&CARD, Severity::Warning)
-    }]
+    let look = |case: &Case| {
+        let is_shared = case.ends.placement == Placement::SameCpu;
+        Some((if is_shared { MIN_SHARE_ON_ONE_CPU } else { MIN_SHARE }, elsewhere(case)))
+    };
+    from_budget(run, (&CARD, OTHER_CPUS), &[RUN_QUEUE], look).into_iter().collect()
 }
 
 /// Returns the case with its ends on other CPUs.
@@ -47,6 +39,8 @@ fn elsewhere(case: &Case) -> Case {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::finding::Severity;
+
     use super::*;
     use crate::fixture::trips::{PLAIN, Parts, trip};
     use crate::fixture::{Fixture, apart, pair, shows, verdict};

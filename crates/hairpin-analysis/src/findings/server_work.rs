@@ -5,12 +5,12 @@
 //! so this is a cause only where work was injected; the counter-experiment omits it. Advice: shorten the work, or answer
 //! before it.
 
-use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::WITHOUT_WORK;
 use hairpin_model::latency_budget::parts::WORK;
-use hairpin_model::{Finding, FindingCard, Run};
+use hairpin_model::{Case, Finding, FindingCard, Run};
 
-use super::support::{Hits, in_budget};
+use super::support::from_budget;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "server-work",
@@ -23,25 +23,17 @@ pub(super) const CARD: FindingCard = FindingCard {
 const MIN_SHARE: f64 = 0.25;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
-        case.case.injected_fault?;
-        let found = in_budget(case, &[WORK], MIN_SHARE)?;
-        Some((found.share, found))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let without = first.case.case.clone().with(|changed| changed.injected_fault = None);
-    let (experiment, proved) = first.data.check(run, first.case, (WITHOUT_WORK, without));
-    vec![Finding {
-        evidence: first.data.evidence(first.case),
-        proved,
-        counter_experiment: Some(experiment),
-        ..hits.finding(&CARD, Severity::Warning)
-    }]
+    let look = |case: &Case| {
+        case.injected_fault?;
+        Some((MIN_SHARE, case.clone().with(|changed| changed.injected_fault = None)))
+    };
+    from_budget(run, (&CARD, WITHOUT_WORK), &[WORK], look).into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Case, InjectedFault};
+    use hairpin_model::InjectedFault;
+    use hairpin_model::finding::Severity;
 
     use super::*;
     use crate::fixture::trips::{PLAIN, Parts, trip};

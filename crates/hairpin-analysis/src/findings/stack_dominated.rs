@@ -5,12 +5,12 @@
 //! busy-poll, from the arrival to the return of the receive call. The counter-experiment is the same case over a
 //! transport without system calls. Advice: a transport with a shorter path, or more data with each call.
 
-use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::SHORTER_PATH;
 use hairpin_model::latency_budget::parts::{NETWORK, RECEIVE, SEND_QUEUE, SEND_STACK};
 use hairpin_model::{Case, Finding, FindingCard, Options, Run, Waiting, finding_keys as keys};
 
-use super::support::{Hits, in_budget};
+use super::support::from_budget;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "stack-dominated",
@@ -23,23 +23,11 @@ pub(super) const CARD: FindingCard = FindingCard {
 const MIN_SHARE: f64 = 0.5;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
-        // Across a network, the network is not the stack.
-        let is_local = !case.case.crosses_a_network();
-        let found = in_budget(case, &[SEND_STACK, SEND_QUEUE, NETWORK, RECEIVE], MIN_SHARE).filter(|_| is_local)?;
-        Some((found.share, (found, with_shorter_path(run, &case.case)?)))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (found, shorter) = &first.data;
-    let transport = shorter.primary().transport.clone();
-    let (experiment, proved) = found.check(run, first.case, (SHORTER_PATH, shorter.clone()));
-    let finding = Finding {
-        evidence: found.evidence(first.case),
-        proved,
-        counter_experiment: Some(experiment),
-        ..hits.finding(&CARD, Severity::Warning)
-    };
-    vec![finding.with(keys::TRANSPORT, transport.as_str())]
+    // Across a network, the network is not the stack.
+    let look = |case: &Case| Some((MIN_SHARE, with_shorter_path(run, case).filter(|_| !case.crosses_a_network())?));
+    let finding = from_budget(run, (&CARD, SHORTER_PATH), &[SEND_STACK, SEND_QUEUE, NETWORK, RECEIVE], look);
+    let named = finding.map(|finding| finding.with(keys::TRANSPORT, run.cards.cpu_only().unwrap_or_default()));
+    named.into_iter().collect()
 }
 
 /// Returns the case over a transport that makes no system calls; `None` if there is none, or if it does not wait like
@@ -54,7 +42,7 @@ fn with_shorter_path(run: &Run, case: &Case) -> Option<Case> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::Case;
+    use hairpin_model::finding::Severity;
 
     use super::*;
     use crate::fixture::links::over;

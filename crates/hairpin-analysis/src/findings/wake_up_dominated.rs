@@ -20,7 +20,7 @@ use hairpin_model::{
 };
 
 use super::support::{
-    CONFIRMED, Change, Hit, Hits, InBudget, REFUTED, add_case, change, counter_experiment, evidence_of, in_budget,
+    CONFIRMED, Change, Hit, Hits, REFUTED, add_case, change, counter_experiment, evidence_of, from_budget, in_budget,
     judge_check, kept_awake, paired,
 };
 
@@ -71,7 +71,7 @@ impl Waking<'_> {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| find_waking(run, case));
-    let Some(first) = hits.first() else { return from_budget(run) };
+    let Some(first) = hits.first() else { return by_budget(run) };
     // The strongest case with a check of deep idle; without one, the strongest case.
     let tried = hits.0.iter().find(|hit| hit.data.awake.is_some()).unwrap_or(first);
     // A check on the first case is better evidence than one on another case.
@@ -100,23 +100,20 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 }
 
 /// Returns the finding of a run without changed cases, by the latency budget of ends that sleep on CPUs of their own.
-fn from_budget(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
-        let EndSettings { waiting, placement, cpu_idle, .. } = case.case.ends;
+fn by_budget(run: &Run) -> Vec<Finding> {
+    let look = |case: &Case| {
+        let EndSettings { waiting, placement, cpu_idle, .. } = case.ends;
         let sleeps = waiting != Waiting::Spin && placement.has_own_cpus() && cpu_idle == CpuIdle::Deep;
-        let is_untried = |changed: Case| run.cases.iter().all(|other| other.case != changed);
-        let is_open = sleeps && is_untried(spinning(&case.case)) && is_untried(kept_awake(&case.case));
-        let found = in_budget(case, &[WAKE_UP], MIN_SHARE).filter(|_| is_open)?;
-        Some((found.share, found))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let own = &first.case.case;
-    let finding = Finding {
-        evidence: first.data.evidence(first.case),
-        counter_experiment: Some(paired(BUSY_POLL, [own.clone(), spinning(own)])),
-        ..hits.finding(&CARD, Severity::Warning)
+        let is_tried = |changed: &Case| run.cases.iter().any(|other| other.case == *changed);
+        let spinning = spinning(case);
+        (sleeps && !is_tried(&spinning) && !is_tried(&kept_awake(case))).then_some((MIN_SHARE, spinning))
     };
-    vec![finding.with(keys::CAUSE, "budget").with(keys::ADVICE, advice(false, own).join(",").as_str())]
+    let finding = from_budget(run, (&CARD, BUSY_POLL), &[WAKE_UP], look).map(|finding| {
+        let case = finding.cases.first().and_then(|id| run.case(id));
+        let advice = case.map_or_else(Vec::new, |row| advice(false, &row.case)).join(",");
+        finding.with(keys::CAUSE, "budget").with(keys::ADVICE, advice.as_str())
+    });
+    finding.into_iter().collect()
 }
 
 /// Returns the advised changes, without those that were ruled out and those that need one host.
@@ -143,8 +140,7 @@ fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<Evidence> {
         let saved = [(keys::SAVED, without.change.saved_ns()), (keys::SAVED_SHARE, without.change.saved_share())];
         all.extend(saved.map(|(key, value)| evidence_of(first.case, key, value).of(without.cause)));
     }
-    let budget: Option<InBudget> = in_budget(first.case, &[WAKE_UP], 0.0);
-    all.extend(budget.into_iter().flat_map(|found| found.evidence(first.case)));
+    all.extend(in_budget(first.case, &[WAKE_UP], 0.0).into_iter().flat_map(|found| found.evidence(first.case)));
     all
 }
 

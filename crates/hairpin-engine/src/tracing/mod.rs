@@ -6,8 +6,6 @@ pub(crate) mod observer;
 pub mod round;
 pub mod sampling;
 #[cfg(test)]
-mod sampling_tests;
-#[cfg(test)]
 mod tests;
 pub mod wire;
 

@@ -1,5 +1,7 @@
 //! Traces on the manual clock: exact calls, and when timestamps are read.
 
+mod sampling;
+
 use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

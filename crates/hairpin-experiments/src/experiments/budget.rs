@@ -10,7 +10,7 @@
 //! - one message in 16: a stamped message takes longer, and its neighbours must not.
 
 use hairpin_model::round::Purpose;
-use hairpin_model::{AnsweredBy, Candidate, Card, Case, Extent, HostCapabilities, Refused, RoundOrder, Skipped};
+use hairpin_model::{Card, Case, Extent, HostCapabilities, Refused, RoundOrder};
 
 use super::round_trip;
 use crate::budget;
@@ -80,13 +80,16 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         let extent = extent.unwrap_or(Extent::Count(links::count(DEFAULT_COUNT, travel_ns)));
         sequence::template(case, [warm_up, extent], knobs, capabilities)
     };
-    let (candidates, mut skipped) = candidates(knobs, capabilities)?;
-    let (planned, impossible) = Combinations::default()
+    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
+    if !knobs.is_given("transport") {
+        candidates.retain(|candidate| candidate.card.is_reference);
+        candidates = selection::reaching(candidates, capabilities);
+    }
+    let (planned, skipped) = Combinations::default()
         .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, size))
         .in_circumstances(knobs, capabilities, |_| true)?
         .with_replicates(knobs)
         .plan(&candidates, capabilities, |card| Case::ping_pong(card.name), planned)?;
-    skipped.extend(impossible);
     let sample_every = knobs.value("every");
     let both = |order: RoundOrder| {
         let plain = sequence::shortened(&order, STAMPED_PER_PLAIN);
@@ -94,25 +97,4 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         [RoundOrder { purpose: Purpose::Stamped, sample_every, ..order }, plain]
     };
     Ok((planned.into_iter().flat_map(both).collect(), skipped))
-}
-
-/// Returns the transports, and those that have only one part because the kernel answers.
-fn candidates<'g>(
-    knobs: &Knobs,
-    capabilities: &'g HostCapabilities,
-) -> Result<(Vec<&'g Candidate>, Vec<Skipped>), Refused> {
-    let mut all = selection::candidates(knobs, "transport", capabilities)?;
-    if !knobs.is_given("transport") {
-        all.retain(|candidate| candidate.card.is_reference);
-        all = selection::reaching(all, capabilities);
-    }
-    let (all, by_kernel): (Vec<&Candidate>, Vec<&Candidate>) =
-        all.into_iter().partition(|candidate| candidate.card.answered_by == AnsweredBy::Server);
-    let reason = "the kernel answers it, so that its round trip has no parts (hint: use tcp or udp)";
-    let skip = |candidate: &Candidate| Skipped {
-        transport: candidate.card.name.to_owned(),
-        case: None,
-        reason: reason.to_owned(),
-    };
-    Ok((all, by_kernel.into_iter().map(skip).collect()))
 }

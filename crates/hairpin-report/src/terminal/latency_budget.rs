@@ -1,12 +1,12 @@
 //! Latency budgets as tables of parts by band, and the median round trip as a waterfall.
 
 use hairpin_model::latency_budget::BandName;
-use hairpin_model::quantities::{DASH, count, duration};
+use hairpin_model::quantities::duration;
 use hairpin_model::{Band, LatencyBudget, Run};
 
 use super::page::{DIM, LEAD, PLAIN, Page};
 use super::tables::Block;
-use crate::latency_budget::{beside, budgets, cells, label, labels, notes, parts};
+use crate::latency_budget::{budgets, label, notes, rows};
 
 /// Shows the budgets. Returns false if the run has none.
 pub(super) fn tables(page: &mut Page, run: &Run) -> bool {
@@ -24,16 +24,13 @@ pub(super) fn tables(page: &mut Page, run: &Run) -> bool {
 
 fn table(page: &mut Page, budget: &LatencyBudget) {
     let mut block = Block::new(budget.bands.iter().map(|band| band.band.to_string()));
-    for name in labels(budget, parts) {
-        block.row(PLAIN, &on_lines(&name), cells(budget, &name, parts).into_iter());
-    }
-    let whole =
-        |band: &Band| band.round_trip_ns.map_or_else(|| DASH.to_owned(), |ns| format!("{} 100 %", duration(ns)));
-    block.row(LEAD, &["round trip".to_owned()], budget.bands.iter().map(whole));
-    block.row(DIM, &["samples".to_owned()], budget.bands.iter().map(|band| count(band.samples)));
-    for name in labels(budget, beside) {
-        let cells = cells(budget, &name, beside);
-        block.row(DIM, &[format!("({name})")], cells.into_iter());
+    for (name, cells) in rows(budget) {
+        let style = match name.as_str() {
+            "round trip" => LEAD,
+            other if other == "samples" || other.starts_with('(') => DIM,
+            _ => PLAIN,
+        };
+        block.row(style, &on_lines(&name), cells.into_iter());
     }
     block.show(page);
     page.paragraph(0, DIM, "Means of each band, at least 30 samples. In parentheses: calls beside the path.");

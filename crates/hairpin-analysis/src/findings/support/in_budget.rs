@@ -1,8 +1,9 @@
 //! Parts of a latency budget as evidence.
 
-use hairpin_model::{Case, CaseSummary, CounterExperiment, Evidence, Measured, Proved, Run, finding_keys as keys};
+use hairpin_model::finding::Severity;
+use hairpin_model::{Case, CaseSummary, Evidence, Finding, FindingCard, Measured, Run, finding_keys as keys};
 
-use super::{evidence_of, judge_by_block, paired};
+use super::{Hits, evidence_of, judge_by_block, paired};
 
 /// Parts of the sampled round trips of a case, together.
 #[derive(Clone, Copy, Debug)]
@@ -33,17 +34,29 @@ impl InBudget {
         let of_all = [(keys::SHARE_OF_SAMPLED, self.share), (keys::MEAN_OF_PART, self.mean_ns)];
         of_all.map(|(key, value)| evidence_of(case, key, value)).into_iter().chain(slowest).collect()
     }
+}
 
-    /// Returns the check of a change that is expected to remove these parts, and its result by the mean latency.
-    pub(in crate::findings) fn check(
-        &self,
-        run: &Run,
-        case: &CaseSummary,
-        (kind, changed): (&str, Case),
-    ) -> (CounterExperiment, Option<Proved>) {
-        let experiment = paired(kind, [case.case.clone(), changed]);
-        let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
-        let proved = judge_by_block(run, case, &experiment, self.mean_ns, mean);
-        (experiment, proved)
-    }
+/// Returns the finding on the cases with these parts. `look` returns for each case the minimum share, and the case with
+/// the change of the check `kind`, which is expected to remove the parts and is judged by the mean latency.
+pub(in crate::findings) fn from_budget(
+    run: &Run,
+    (card, kind): (&FindingCard, &str),
+    names: &[&str],
+    look: impl Fn(&Case) -> Option<(f64, Case)>,
+) -> Option<Finding> {
+    let hits = Hits::among(run, |case| {
+        let (min_share, changed) = look(&case.case)?;
+        let found = in_budget(case, names, min_share)?;
+        Some((found.share, (found, changed)))
+    });
+    let first = hits.first()?;
+    let (found, changed) = &first.data;
+    let experiment = paired(kind, [first.case.case.clone(), changed.clone()]);
+    let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
+    Some(Finding {
+        evidence: found.evidence(first.case),
+        proved: judge_by_block(run, first.case, &experiment, found.mean_ns, mean),
+        counter_experiment: Some(experiment),
+        ..hits.finding(card, Severity::Warning)
+    })
 }

@@ -9,7 +9,7 @@ use hairpin_model::trace::{End, StampKind};
 use hairpin_model::{Case, EndPoints, Fact, RoundOrder, Sampled};
 use hairpin_transports::{KernelStamps, RawStamp, Wire, WireError};
 
-use super::sampling::{SamplingWire, number_near};
+use super::super::sampling::{SamplingWire, number_near};
 use hairpin_loops::clock::{Clock, ManualClock};
 
 /// A wire whose calls take time: a send 100 ns, stamped after 20 ns (scheduler) and 50 ns (driver); a receive 1000 ns,
