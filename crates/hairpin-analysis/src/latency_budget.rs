@@ -181,12 +181,7 @@ impl TripsOfCase {
         let at = |thousandths: usize| trips.len() * thousandths / 1000;
         let of = |name, from: usize, to: usize| band(name, &trips[at(from)..at(to)], sleeps);
         let all: BTreeSet<PartSet> = trips.iter().flat_map(|trip| trip.parts.iter().map(|(of, _)| *of)).collect();
-        let missing = self.missing.iter().map(|((end, why, detail), count)| MissingPoints {
-            end: *end,
-            why: *why,
-            detail: detail.clone(),
-            count: *count,
-        });
+        let missing = self.missing.clone().into_iter();
         Some(LatencyBudget {
             bands: vec![
                 of(BandName::P50, 400, 600),
@@ -196,12 +191,12 @@ impl TripsOfCase {
             ],
             slowest: of(BandName::Slowest, 990, 1000),
             all: of(BandName::All, 0, 1000),
-            unions: distinct(all.into_iter().filter_map(|of| union_of(of, sleeps))),
+            unions: distinct(all.into_iter().map(|of| named(of, sleeps).0).filter(|union| !union.of.is_empty())),
             cost: StampingCost {
                 stamped: cost(rounds, alpha, |figures| figures.stamped_p50_ns),
                 others: cost(rounds, alpha, |figures| figures.others_p50_ns),
             },
-            missing: missing.collect(),
+            missing: missing.map(|((end, why, detail), count)| MissingPoints { end, why, detail, count }).collect(),
         })
     }
 }
@@ -226,8 +221,8 @@ fn band(name: BandName, trips: &[&Trip], sleeps: bool) -> Band {
         share: if total == 0 { 0.0 } else { sum as f64 / total as f64 * (trips.len() as f64 / count as f64) },
     };
     let parts = sums.into_iter().map(|((_, of), sum)| {
-        let (name, end) = name_of(of, sleeps);
-        part(name, end, sum, trips.len())
+        let (union, end) = named(of, sleeps);
+        part(union.name, end, sum, trips.len())
     });
     let beside = [End::Client, End::Server].into_iter().enumerate().filter_map(|(place, end)| {
         let calls: Vec<i64> = trips.iter().filter_map(|trip| trip.send_calls_ns[place]).collect();
@@ -238,39 +233,24 @@ fn band(name: BandName, trips: &[&Trip], sleeps: bool) -> Band {
     Band { round_trip_ns: Some(total as f64 / trips.len() as f64), parts, beside, ..empty }
 }
 
-fn elementary(of: PartSet, sleeps: bool) -> Vec<(&'static str, u32)> {
-    let places = (0..PARTS.len() as u32).filter(|place| of & 1 << place != 0);
-    let name = |place: u32| match PARTS[place as usize].0 {
-        WAKE_UP if !sleeps => RECEIVE,
-        name => name,
+/// The name of a part or a union with what it consists of, and the end at which it ends; `None` for a union of both ways.
+fn named(of: PartSet, sleeps: bool) -> (NamedUnion, Option<End>) {
+    let places: Vec<usize> = (0..PARTS.len()).filter(|place| of & 1 << place != 0).collect();
+    let name = |place: &usize| if PARTS[*place].0 == WAKE_UP && !sleeps { RECEIVE } else { PARTS[*place].0 };
+    let names = distinct(places.iter().map(name));
+    let is_one_way = of.trailing_zeros() >= WAY_BACK || of >> WAY_BACK == 0;
+    let (name, of) = match names.as_slice() {
+        [WAKE_UP] => (WAKE_UP.to_owned(), OF_WAKE_UP),
+        [RECEIVE] => (RECEIVE.to_owned(), OF_RECEIVE),
+        [one] if places.len() == 1 => ((*one).to_owned(), &[][..]),
+        [one] => ((*one).to_owned(), &names[..]),
+        [one, other] => (format!("{one} and {other}"), &names[..]),
+        [first, .., _] if !is_one_way => (format!("{first} and others"), &names[..]),
+        [first, .., last] => (format!("{first} to {last}"), &names[..]),
+        [] => (String::new(), &[][..]),
     };
-    places.map(|place| (name(place), place)).collect()
-}
-
-/// The name of a part or a union, and the end at which it ends; `None` for a union of both ways.
-fn name_of(of: PartSet, sleeps: bool) -> (String, Option<End>) {
-    let all = elementary(of, sleeps);
-    let (Some((first, from)), Some((last, to))) = (all.first(), all.last()) else { return (String::new(), None) };
-    let is_one_way = *to < WAY_BACK || *from >= WAY_BACK;
-    let name = match distinct(all.iter().map(|(name, _)| *name)).as_slice() {
-        [one] => (*one).to_owned(),
-        [one, other] => format!("{one} and {other}"),
-        _ if is_one_way => format!("{first} to {last}"),
-        _ => format!("{first} and others"),
-    };
-    (name, is_one_way.then(|| PARTS[*to as usize].1))
-}
-
-fn union_of(of: PartSet, sleeps: bool) -> Option<NamedUnion> {
-    let all = elementary(of, sleeps);
-    let (name, _) = name_of(of, sleeps);
-    let names = match all.as_slice() {
-        [(WAKE_UP, _)] => OF_WAKE_UP.to_vec(),
-        [(RECEIVE, _)] => OF_RECEIVE.to_vec(),
-        [_] => return None,
-        all => distinct(all.iter().map(|(name, _)| *name)),
-    };
-    Some(NamedUnion { name, of: names.into_iter().map(str::to_owned).collect() })
+    let end = places.last().filter(|_| is_one_way).map(|place| PARTS[*place].1);
+    (NamedUnion { name, of: of.iter().map(|name| (*name).to_owned()).collect() }, end)
 }
 
 /// Returns the p50 of stamped rounds / the p50 of rounds without stamps, paired by block.
@@ -317,6 +297,5 @@ fn p50_of(latencies_ns: impl Iterator<Item = u64>) -> Option<f64> {
 /// The mean of a part of a stamped round's band p50, in ns, at both ends together; `None` without such a round.
 pub(crate) fn part_ns(measured: &Measured, names: &[&str]) -> Option<f64> {
     let parts = &measured.stamped.as_ref()?.parts_ns;
-    let known: Vec<f64> = names.iter().filter_map(|name| parts.get(*name).copied()).collect();
-    (!known.is_empty()).then(|| known.iter().sum())
+    names.iter().filter_map(|name| parts.get(*name).copied()).reduce(|one, other| one + other)
 }

@@ -456,11 +456,11 @@ fn sampled_round(case: &Case, [client, server]: [Vec<Sampled>; 2], warm_up: u64)
     }
     let trip = |one: Sampled| {
         let origin = one.points.send_called?;
-        let server = of_server.get(&one.sequence).copied().flatten();
-        let server = server.and_then(|points| {
-            let own_origin = if server_has_own_clock { points.read? } else { origin };
-            Some(points.since(own_origin))
-        });
+        let server = of_server
+            .get(&one.sequence)
+            .copied()
+            .flatten()
+            .and_then(|points| Some(points.since(if server_has_own_clock { points.read? } else { origin })));
         Some(SampledTrip { sequence: one.sequence, client: one.points.since(origin), server })
     };
     let measured = client.into_iter().filter(|one| one.sequence >= warm_up);

@@ -114,9 +114,8 @@ const TYPICAL: &[Layer] = &[
 pub(crate) fn typical(budget: &LatencyBudget) -> Vec<[String; 3]> {
     let parts = budget.band(BandName::P50).map_or(&[][..], |band| &band.parts);
     let here = |names: &[&str]| {
-        let of: Vec<f64> =
-            parts.iter().filter(|part| names.contains(&part.name.as_str())).map(|part| part.mean_ns).collect();
-        if of.is_empty() { DASH.to_owned() } else { duration(of.iter().sum()) }
+        let of = parts.iter().filter(|part| names.contains(&part.name.as_str())).map(|part| part.mean_ns);
+        of.reduce(|one, other| one + other).map_or_else(|| DASH.to_owned(), duration)
     };
     TYPICAL.iter().map(|(layer, range, names)| [(*layer).to_owned(), (*range).to_owned(), here(names)]).collect()
 }

@@ -125,35 +125,30 @@ fn update_capture(measured: &mut Measured, trace: &RoundTrace) {
 }
 
 pub(super) fn read(folder: &Folder, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
-    let Some((name, json)) = read_json(folder, record, |measured| measured.trace_file.as_deref())? else {
-        return Ok(None);
-    };
-    serde_json::from_slice(&json).map(Some).map_err(|error| folder.damaged(name, error.to_string()))
+    let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
+    read_json(folder, measured.trace_file.as_deref(), |json| {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    })
 }
 
 pub(super) fn read_budget(folder: &Folder, record: &RoundRecord) -> Result<Option<SampledRound>, StoreError> {
-    let Some((name, json)) = read_json(folder, record, |measured| measured.budget_file.as_deref())? else {
-        return Ok(None);
-    };
-    let budget: SampledRound =
-        serde_json::from_slice(&json).map_err(|error| folder.damaged(name, error.to_string()))?;
-    if budget.trips.len() > MAX_TRIPS {
-        return Err(folder.damaged(name, format!("it has more than {MAX_TRIPS} round trips")));
-    }
-    Ok(Some(budget))
+    let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
+    read_json(folder, measured.budget_file.as_deref(), |json| {
+        let budget: SampledRound = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let fits = budget.trips.len() <= MAX_TRIPS;
+        fits.then_some(budget).ok_or_else(|| format!("it has more than {MAX_TRIPS} round trips"))
+    })
 }
 
-/// Reads the JSON file that the record names; `None` if it names none.
-fn read_json<'r>(
+fn read_json<T>(
     folder: &Folder,
-    record: &'r RoundRecord,
-    file: impl Fn(&'r Measured) -> Option<&'r str>,
-) -> Result<Option<(&'r str, Vec<u8>)>, StoreError> {
-    let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
-    let Some(name) = file(measured) else { return Ok(None) };
+    name: Option<&str>,
+    parse: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<Option<T>, StoreError> {
+    let Some(name) = name else { return Ok(None) };
     let json = folder.read(name, limits::MAX_TRACE_BYTES).map_err(folder.error("read", name))?;
-    limits::check_values(&json).map_err(|cause| folder.damaged(name, cause))?;
-    Ok(Some((name, json)))
+    let parsed = limits::check_values(&json).and_then(|()| parse(&json));
+    parsed.map(Some).map_err(|cause| folder.damaged(name, cause))
 }
 
 fn name(kind: &str, number: u32) -> String {

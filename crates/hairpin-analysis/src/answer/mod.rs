@@ -20,14 +20,15 @@ mod under_load;
 use std::collections::BTreeMap;
 
 use hairpin_model::round::Purpose;
-use hairpin_model::{Answer, CaseSummary, RoundLeftOut, Run, Statement};
+use hairpin_model::{Answer, RoundLeftOut, Run, Statement};
 
 use statements::{not_ranked, single};
 
 /// Returns the answer of `run`, whose cases, comparisons and findings must be filled in.
 pub fn answer(run: &Run) -> Answer {
     // A disturbance is a part of a budget.
-    let budgets: Vec<Statement> = run.cases.iter().filter(|row| row.budget.is_some()).map(budget).collect();
+    let with_budget = run.cases.iter().filter(|row| row.budget.is_some());
+    let budgets: Vec<Statement> = with_budget.map(|row| Statement::Budget { case: row.id.clone() }).collect();
     if !budgets.is_empty() {
         return budgets.into_iter().chain(too_noisy(run)).collect::<Vec<_>>().into();
     }
@@ -60,10 +61,6 @@ fn too_noisy(run: &Run) -> Option<Statement> {
     let disturbed = is_undisturbed.values().filter(|counts| !**counts).count() as u64;
     let (rounds, first) = (is_undisturbed.len() as u64, first.why.clone());
     (2 * disturbed > rounds).then_some(Statement::TooNoisy { disturbed, rounds, first })
-}
-
-fn budget(row: &CaseSummary) -> Statement {
-    Statement::Budget { case: row.id.clone() }
 }
 
 fn nothing(run: &Run) -> Statement {

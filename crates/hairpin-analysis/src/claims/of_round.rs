@@ -12,7 +12,7 @@ use crate::{one_way, valid_rounds};
 /// Returns the figure, in its base unit, of each measured round that has this figure, with the round's block.
 pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
     let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
-    let counted: Vec<_> = if is_of_stamped_rounds(name) {
+    let counted: Vec<_> = if matches!(name, FigureName::Work | FigureName::SendStack | FigureName::Scheduling) {
         rounds.filter_map(|round| Some((round, round.measured_as(Purpose::Stamped)?))).collect()
     } else {
         valid_rounds::timed_rounds(rounds)
@@ -20,10 +20,6 @@ pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(
     let figure =
         |(round, measured): (&RoundRecord, _)| Some((round.order.block, round_figure(name, case, measured)?));
     counted.into_iter().filter_map(figure).collect()
-}
-
-fn is_of_stamped_rounds(name: FigureName) -> bool {
-    matches!(name, FigureName::Work | FigureName::SendStack | FigureName::Scheduling)
 }
 
 fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {

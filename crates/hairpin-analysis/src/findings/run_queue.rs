@@ -28,7 +28,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         let is_shared = case.ends.placement == Placement::SameCpu;
         Some((if is_shared { MIN_SHARE_ON_ONE_CPU } else { MIN_SHARE }, elsewhere(case)))
     };
-    from_budget(run, (&CARD, OTHER_CPUS), &[RUN_QUEUE], look).into_iter().collect()
+    from_budget(run, (&CARD, OTHER_CPUS), &[RUN_QUEUE], look)
 }
 
 /// Returns the case with its ends on other CPUs.

@@ -27,7 +27,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         case.injected_fault?;
         Some((MIN_SHARE, case.clone().with(|changed| changed.injected_fault = None)))
     };
-    from_budget(run, (&CARD, WITHOUT_WORK), &[WORK], look).into_iter().collect()
+    from_budget(run, (&CARD, WITHOUT_WORK), &[WORK], look)
 }
 
 #[cfg(test)]

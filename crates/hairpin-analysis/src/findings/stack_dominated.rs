@@ -25,9 +25,9 @@ const MIN_SHARE: f64 = 0.5;
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     // Across a network, the network is not the stack.
     let look = |case: &Case| Some((MIN_SHARE, with_shorter_path(run, case).filter(|_| !case.crosses_a_network())?));
-    let finding = from_budget(run, (&CARD, SHORTER_PATH), &[SEND_STACK, SEND_QUEUE, NETWORK, RECEIVE], look);
-    let named = finding.map(|finding| finding.with(keys::TRANSPORT, run.cards.cpu_only().unwrap_or_default()));
-    named.into_iter().collect()
+    let found =
+        from_budget(run, (&CARD, SHORTER_PATH), &[SEND_STACK, SEND_QUEUE, NETWORK, RECEIVE], look).into_iter();
+    found.map(|finding| finding.with(keys::TRANSPORT, run.cards.cpu_only().unwrap_or_default())).collect()
 }
 
 /// Returns the case over a transport that makes no system calls; `None` if there is none, or if it does not wait like

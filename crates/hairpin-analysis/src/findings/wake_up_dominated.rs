@@ -108,12 +108,12 @@ fn by_budget(run: &Run) -> Vec<Finding> {
         let spinning = spinning(case);
         (sleeps && !is_tried(&spinning) && !is_tried(&kept_awake(case))).then_some((MIN_SHARE, spinning))
     };
-    let finding = from_budget(run, (&CARD, BUSY_POLL), &[WAKE_UP], look).map(|finding| {
+    let found = from_budget(run, (&CARD, BUSY_POLL), &[WAKE_UP], look).into_iter().map(|finding| {
         let case = finding.cases.first().and_then(|id| run.case(id));
         let advice = case.map_or_else(Vec::new, |row| advice(false, &row.case)).join(",");
         finding.with(keys::CAUSE, "budget").with(keys::ADVICE, advice.as_str())
     });
-    finding.into_iter().collect()
+    found.collect()
 }
 
 /// Returns the advised changes, without those that were ruled out and those that need one host.
@@ -140,7 +140,7 @@ fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<Evidence> {
         let saved = [(keys::SAVED, without.change.saved_ns()), (keys::SAVED_SHARE, without.change.saved_share())];
         all.extend(saved.map(|(key, value)| evidence_of(first.case, key, value).of(without.cause)));
     }
-    all.extend(in_budget(first.case, &[WAKE_UP], 0.0).into_iter().flat_map(|found| found.evidence(first.case)));
+    all.extend(in_budget(first.case, &[WAKE_UP], 0.0).into_iter().flat_map(|found| found.evidence));
     all
 }
 

@@ -66,9 +66,7 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
             Self::Traced(wire) => {
                 wire.finish().map(|trace| WireObservations { trace: Some(trace), ..WireObservations::default() })
             }
-            Self::Sampled(wire) => {
-                wire.finish().map(|(sampled, facts)| WireObservations { sampled, facts, trace: None })
-            }
+            Self::Sampled(wire) => wire.finish(),
         };
         observed.map_err(|error: WireError| {
             let cause = format!("cannot complete the trace of the round: {error}");

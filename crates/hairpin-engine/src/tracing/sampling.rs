@@ -12,6 +12,7 @@ use hairpin_model::trace::{End, StampKind};
 use hairpin_model::{EndPoints, Fact, RoundOrder, Sampled, fact_names, latency_budget::MAX_TRIPS};
 use hairpin_transports::{RawStamp, Wire, WireError};
 
+use super::WireObservations;
 use super::wire::STAMP_START_NS;
 use crate::realtime::Bracket;
 use crate::usage::CpuWaits;
@@ -74,18 +75,16 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
         let load = &order.case.primary().load;
         let [size, reply] =
             [load.size_bytes(), load.reply_size_bytes()].map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        let begun = wire.kernel_stamps().map(|stamps| stamps.begin_for_messages());
-        let is_stamped = matches!(begun, Some(Ok(())));
-        let refusal = match begun {
-            Some(Ok(())) => None,
-            Some(Err(error)) => Some(error.to_string()),
+        let refusal = match wire.kernel_stamps() {
+            Some(stamps) => stamps.begin_for_messages().err().map(|error| error.to_string()),
             None => Some("the kernel does not stamp this transport".to_owned()),
         };
+        let is_stamped = refusal.is_none();
         if is_stamped {
             clock.sleep_until(clock.now_ns() + STAMP_START_NS);
         }
         Self {
-            before: bracket(&clock, realtime),
+            before: Bracket::read_with(&clock, || realtime(&clock)),
             wire,
             clock,
             realtime,
@@ -109,11 +108,11 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
     }
 
     /// Returns the sampled messages, and facts about missing points.
-    pub fn finish(mut self) -> Result<(Vec<Sampled>, Vec<Fact>), WireError> {
+    pub fn finish(mut self) -> Result<WireObservations, WireError> {
         self.take_stamps()?;
-        let step = bracket(&self.clock, self.realtime).step_since(&self.before);
+        let step = Bracket::read_with(&self.clock, || (self.realtime)(&self.clock)).step_since(&self.before);
         self.facts.extend(step.map(|step_ns| Fact::number(fact_names::REALTIME_STEP_NS, step_ns as f64)));
-        Ok((self.sampled, self.facts))
+        Ok(WireObservations { trace: None, sampled: self.sampled, facts: self.facts })
     }
 
     fn now(&self) -> Option<i64> {
@@ -130,10 +129,8 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
 
     /// Adds the stamps of the last sampled message that was sent.
     fn take_stamps(&mut self) -> Result<(), WireError> {
-        if !std::mem::take(&mut self.is_pending) || !self.is_stamped {
-            return Ok(());
-        }
-        let Some(stamps) = self.wire.kernel_stamps() else { return Ok(()) };
+        let is_pending = std::mem::take(&mut self.is_pending);
+        let Some(stamps) = self.wire.kernel_stamps().filter(|_| is_pending) else { return Ok(()) };
         stamps.take(&mut self.raw)?;
         // Lower numbers are stamps of earlier messages. A datagram that was not sent may have been counted.
         let newest = self.raw.iter().map(|stamp| stamp.end_byte).max().unwrap_or(0);
@@ -171,7 +168,7 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
             sample.points.switched_in = Some(after[1] - switched);
         }
         self.sampled.push(sample);
-        self.is_pending = true;
+        self.is_pending = self.is_stamped;
     }
 
     fn receive_sampled(&mut self, into: &mut [u8]) -> Result<(usize, Option<i64>), WireError> {
@@ -258,10 +255,6 @@ pub(super) fn number_near(expected: u64, low: &[u8]) -> u64 {
     let unused = 64 - 8 * low.len() as u32;
     let distance = u64::from_le_bytes(all).wrapping_sub(expected).checked_shl(unused).unwrap_or(0).cast_signed();
     expected.wrapping_add_signed(distance.checked_shr(unused).unwrap_or(0))
-}
-
-fn bracket<C: Clock>(clock: &C, realtime: Realtime<C>) -> Bracket {
-    Bracket::read_with(clock, || realtime(clock))
 }
 
 impl<C: Clock + Send> Wire for SamplingWire<'_, C> {

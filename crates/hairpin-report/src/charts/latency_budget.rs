@@ -1,7 +1,5 @@
 //! A latency budget: a waterfall of the median round trip, and a stacked bar for each band.
 
-use std::fmt::Write as _;
-
 use hairpin_model::latency_budget::BandName;
 use hairpin_model::{Band, BudgetPart, LatencyBudget, quantities};
 
@@ -16,7 +14,7 @@ pub(crate) fn waterfall(budget: &LatencyBudget) -> Option<String> {
     let mut from = 0.0;
     let mut html = String::from("<div class=\"losses budget\" role=\"list\">");
     for part in &band.parts {
-        html.push_str(&lane(&label(part), &rect(part, from), &in_words(part), &time(part.mean_ns)));
+        html.push_str(&lane(&label(part), &rect(part, from), &in_words(part), part.mean_ns));
         from += part.share;
     }
     html.push_str("</div>");
@@ -40,14 +38,10 @@ pub(crate) fn bands(budget: &LatencyBudget) -> Option<String> {
             }
         }
         let words: Vec<String> = band.parts.iter().map(in_words).collect();
-        html.push_str(&lane(band.band.word(), &bar, &words.join(", "), &time(*round_trip_ns)));
+        html.push_str(&lane(band.band.word(), &bar, &words.join(", "), *round_trip_ns));
     }
     html.push_str("</div>");
     (!bands.is_empty()).then(|| html + &legend(entries))
-}
-
-fn time(ns: f64) -> String {
-    nbsp(&quantities::duration(ns))
 }
 
 fn in_words(part: &BudgetPart) -> String {
@@ -60,13 +54,11 @@ fn rect(part: &BudgetPart, from: f64) -> String {
     format!("<rect class=\"part s{}\" x=\"{x}\" width=\"{width}\" y=\"4\" height=\"15\"/>", colour(part))
 }
 
-fn lane(name: &str, bar: &str, words: &str, value: &str) -> String {
-    let (name, words) = (escape(name), escape(&nbsp(words)));
-    let mut html = format!("<div class=\"lane-row\" role=\"listitem\"><span class=\"lane-name\">{name}</span>");
-    let _ = write!(
-        html,
-        "<span class=\"lane-cell\"><svg class=\"lane\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\">\
-         <title>{words}</title>{bar}</svg></span><span class=\"lane-value\">{value}</span></div>"
-    );
-    html
+fn lane(name: &str, bar: &str, words: &str, ns: f64) -> String {
+    let (name, words, value) = (escape(name), escape(&nbsp(words)), nbsp(&quantities::duration(ns)));
+    format!(
+        "<div class=\"lane-row\" role=\"listitem\"><span class=\"lane-name\">{name}</span><span class=\"lane-cell\">\
+         <svg class=\"lane\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\"><title>{words}</title>{bar}\
+         </svg></span><span class=\"lane-value\">{value}</span></div>"
+    )
 }

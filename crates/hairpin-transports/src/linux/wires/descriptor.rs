@@ -548,10 +548,8 @@ impl<P: Port> KernelStamps for DescriptorWire<P> {
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError> {
-        if !self.port.stamping().is_some_and(|(stamping, _)| stamping.is_by_message) {
+        if self.port.stamping().is_none_or(|(stamping, _)| !stamping.is_by_message) {
             self.clear_stamps()?;
-            let bytes = Wire::receive(self, into)?;
-            return Ok((bytes, self.port.stamping().and_then(|(stamping, _)| stamping.received_ns())));
         }
         self.read_received(true);
         let received = Wire::receive(self, into);
@@ -561,10 +559,11 @@ impl<P: Port> KernelStamps for DescriptorWire<P> {
 }
 
 impl<P: Port> DescriptorWire<P> {
-    /// Sets whether receive calls read the stamps of received data. Returns the last stamp.
+    /// Sets whether receive calls read the stamps of received data; without stamps for single messages, all do. Returns
+    /// the last stamp.
     fn read_received(&mut self, reads: bool) -> Option<u64> {
         let (stamping, _) = self.port.stamping()?;
-        stamping.reads_received = reads;
+        stamping.reads_received = reads || !stamping.is_by_message;
         stamping.received_ns()
     }
 }
