@@ -113,7 +113,7 @@ pub struct SavedCard {
     pub cpu_only: bool,
     /// As [`Card::is_reference`].
     pub is_reference: bool,
-    /// Whether its ends may be two processes; false in runs of earlier versions.
+    /// Whether its ends may be two processes; false in earlier versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub between_processes: bool,
 }

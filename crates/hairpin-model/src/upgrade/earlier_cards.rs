@@ -10,14 +10,14 @@ pub fn earlier_cards() -> SavedCards {
         boundaries: false,
         cpu_only: false,
         is_reference: false,
-        between_processes: false,
+        between_processes: true,
     };
     const MESSAGES: SavedCard = SavedCard { boundaries: true, ..STREAM };
     const MEMORY: SavedCard = SavedCard { cpu_only: true, ..MESSAGES };
     const TCP: SavedCard = SavedCard { protocol: Protocol::Tcp, ..STREAM };
     const UDP: SavedCard = SavedCard { protocol: Protocol::Udp, ordered: false, reliable: false, ..MESSAGES };
     [
-        ("memory", MEMORY),
+        ("memory", SavedCard { between_processes: false, ..MEMORY }),
         ("shm", MEMORY),
         ("pipe", STREAM),
         ("fifo", STREAM),
