@@ -24,6 +24,7 @@ mod fresh;
 mod leaks;
 mod lines;
 mod links;
+mod observer;
 mod overhead;
 mod picture;
 mod platforms;
@@ -155,6 +156,11 @@ enum Chore {
     },
     /// Measure the cost of Hairpin's own instrumentation
     Overhead,
+    /// Compare what two clock reads per message cost in Hairpin's loop and in a bare loop
+    Observer {
+        #[arg(long, default_value_t = 11)]
+        rounds: usize,
+    },
     /// Start and end a link many times: measure the time, and check that nothing remains
     Leaks {
         /// Number of starts
@@ -231,6 +237,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             coverage::run(root, &asked)
         }
         Chore::Overhead => overhead::run(root),
+        Chore::Observer { rounds } => observer::run(root, rounds),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
         Chore::Diagnose { runs, only, prove } => diagnose::run(root, runs, only.as_deref(), prove),

@@ -8,7 +8,7 @@ use hairpin_model::{Case, CaseSummary, Measured, RoundRecord, Samples, SavedCard
 use hdrhistogram::Histogram;
 
 use crate::states::States;
-use crate::{exchanges, lateness, summary, valid_rounds};
+use crate::{exchanges, lateness, observer_costs, summary, valid_rounds};
 
 /// One histogram of latencies per case: its memory grows with the number of cases (about 270 KB each, twice that if
 /// rounds are omitted), not with the number of messages.
@@ -119,6 +119,7 @@ impl Digest {
             })
             .collect();
         exchanges::fill_speed_ups(&mut summaries, alpha);
+        observer_costs::fill(&mut summaries, alpha);
         summaries
     }
 }

@@ -25,6 +25,7 @@ mod knees;
 mod lateness;
 mod links;
 pub mod modes;
+mod observer_costs;
 mod of_phase;
 pub mod one_way;
 pub mod open_loop;

@@ -185,6 +185,7 @@ pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
         links: crate::links::known::capabilities(),
         far: None,
         may_set: crate::links::namespace::may_set,
+        may_capture: crate::capture::may_capture,
     }
 }
 

@@ -9,7 +9,7 @@ use hairpin_loops::driver::{Marks, Receiving, Sending, Totals};
 use hairpin_loops::echo::Echo;
 use hairpin_loops::marks::Alone;
 use hairpin_loops::{Client, run_client};
-use hairpin_model::flow::{Source, Timestamps};
+use hairpin_model::flow::{Observer, Source};
 use hairpin_model::trace::End;
 use hairpin_model::{Case, Exchange, Extent, Load, RoundOrder, Waiting};
 use hairpin_transports::{Cookie, Setup};
@@ -112,7 +112,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
                 waiting: Waiting::Poll,
                 write_size_bytes: 64,
                 batch: 8,
-                timestamps: Timestamps::Sampled,
+                observer: Observer::Sampled,
                 source: Source::Buffer,
                 unchanging: false,
                 warm_up,
@@ -130,7 +130,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
             write_size_bytes: 64,
             batch: 8,
             read_size_bytes: 4096,
-            timestamps: Timestamps::Sampled,
+            observer: Observer::Sampled,
             gaps_of_ns: None,
             keep_times: 100,
             quiet_ns: LIMIT_NS,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hairpin_loops::clock::RealClock;
 use hairpin_loops::driver::{Counts, DriverError, Marks, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer};
-use hairpin_model::flow::{Source, Timestamps};
+use hairpin_model::flow::{Observer, Source};
 use hairpin_model::{AnsweredBy, Card, Extent, Options, Waiting, fact_names};
 use hairpin_transports::{ALL, Cookie, Setup, Transport, WireError};
 
@@ -67,7 +67,7 @@ impl Load<'_> {
             waiting: self.waiting,
             write_size_bytes: self.write_size_bytes,
             batch: self.batch,
-            timestamps: Timestamps::Sampled,
+            observer: Observer::Sampled,
             source: self.source,
             unchanging: false,
             warm_up: self.warm_up,
@@ -93,7 +93,7 @@ impl Load<'_> {
             write_size_bytes: self.write_size_bytes,
             batch: self.batch,
             read_size_bytes: 1 << 16,
-            timestamps: Timestamps::Sampled,
+            observer: Observer::Sampled,
             gaps_of_ns: None,
             keep_times: 1000,
             quiet_ns: QUIET_NS,

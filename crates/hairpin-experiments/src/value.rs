@@ -1,6 +1,6 @@
 //! The parsed value of a knob.
 
-use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Pacing, Source, Timestamps};
+use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Observer, Pacing, Source};
 use hairpin_model::{
     Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
     Writes,
@@ -84,5 +84,5 @@ word_of_knob!(
     LoadWays,
     WhichCpus,
     ConnectionUse,
-    Timestamps
+    Observer
 );

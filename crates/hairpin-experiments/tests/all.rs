@@ -9,6 +9,7 @@ mod exchange_time;
 mod hosts;
 mod links;
 mod message_rate;
+mod observer;
 mod offered_load;
 mod proof;
 mod properties;

@@ -114,6 +114,8 @@ fn every_flag_is_repeated() {
         "message-rate --connections 3 --size 100 --batch 7",
         "message-rate --direction all",
         "message-rate --option all",
+        "observer --observer all --size 64,100",
+        "observer --transport tcp --ends threads --option nodelay=on",
         "bulk --direction all",
         "bulk --streams 1,3 --connections 2",
         "bulk --source all",
@@ -169,7 +171,7 @@ fn a_command_of_several_cases_plans_all_of_them() {
         case(
             Case::of(Flow::one_way(
                 "udp",
-                Load::Messages { size_bytes: 64, batch: 1, timestamps: hairpin_model::flow::Timestamps::Sampled },
+                Load::Messages { size_bytes: 64, batch: 1, observer: hairpin_model::flow::Observer::Sampled },
                 Direction::Up,
             )),
             options,

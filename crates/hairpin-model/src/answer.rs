@@ -122,6 +122,8 @@ pub enum Statement {
     OtherPaths { paths: Vec<Vec<String>> },
     /// The gain of the largest batch, for the fastest case of each transport.
     Batches { messages: u64, gains: Vec<BatchGain> },
+    /// The costs of an observer, in these cases that differ in transport, size or ends.
+    ObserverCosts { cases: Vec<String> },
     /// The one-way latency at the highest message rate, and with one message per call.
     LatencyAtRate { case: String, unbatched: Option<String> },
     /// CPU time of each end.

@@ -44,6 +44,8 @@ pub struct HostCapabilities {
     pub far: Option<FarHost>,
     /// Tests whether a round can have its own value of the named kernel setting.
     pub may_set: fn(&str) -> Result<(), WhyNot>,
+    /// Tests whether this process may capture packets.
+    pub may_capture: fn() -> Result<(), WhyNot>,
 }
 
 /// Another host on which servers run.

@@ -95,16 +95,42 @@ words! {
 }
 
 words! {
-    /// Which messages of a load carry a timestamp, so that their latency is recorded.
+    /// What the program at each end does for each message beside sending or receiving it.
     #[derive(Default)]
-    pub enum Timestamps: "timestamps" {
-        /// One in a few, so that recording costs little.
+    pub enum Observer: "observer" {
+        /// Records the latency of one message in a few, so that recording costs little.
         #[default]
         Sampled = "sampled",
-        /// Every message.
-        Every = "every",
-        /// None: messages are only counted.
+        /// Nothing, not even a latency.
         None = "none",
+        /// Adds 1 to a counter of its own.
+        Counter = "counter",
+        /// Reads CLOCK_MONOTONIC before and after the message.
+        Clock = "clock",
+        /// As `clock`, and adds the difference to an HDR histogram.
+        Hdr = "hdr",
+        /// Hairpin's own recorder: each message carries the time at which it was sent, and the receiver records its latency.
+        #[serde(alias = "every")]
+        Recorder = "recorder",
+        /// Adds 1 to a counter of the Prometheus client library.
+        PrometheusCounter = "prometheus-counter",
+        /// As `clock`, and adds the difference to a histogram of the Prometheus client library.
+        PrometheusHistogram = "prometheus-histogram",
+        /// Writes a log line with the crate `tracing`, which is discarded.
+        TracingNull = "tracing-null",
+        /// Writes a log line with the crate `tracing` to a temporary file.
+        TracingFile = "tracing-file",
+        /// The receiver takes the kernel's time stamp of each message or segment (`SO_TIMESTAMPING`).
+        Timestamps = "timestamps",
+        /// Another process captures the packets on the interface (packet(7)).
+        Capture = "capture",
+    }
+}
+
+impl Observer {
+    /// Whether the kernel observes packets, not the program messages.
+    pub fn sees_packets(self) -> bool {
+        matches!(self, Self::Timestamps | Self::Capture)
     }
 }
 
@@ -164,8 +190,8 @@ pub enum Load {
         size_bytes: u64,
         /// Messages per send call; if the transport keeps boundaries, also the maximum per receive call.
         batch: u64,
-        #[serde(default, skip_serializing_if = "is_default")]
-        timestamps: Timestamps,
+        #[serde(default, alias = "timestamps", skip_serializing_if = "is_default")]
+        observer: Observer,
     },
     /// One way: data is written as fast as the receiver accepts it.
     Stream {
@@ -208,15 +234,15 @@ impl Load {
         }
     }
 
-    /// Messages per send call.
-    pub fn timestamps(&self) -> Timestamps {
+    pub fn observer(&self) -> Observer {
         match self {
-            Self::Messages { timestamps, .. } => *timestamps,
-            Self::Offered { .. } => Timestamps::Every,
-            _ => Timestamps::Sampled,
+            Self::Messages { observer, .. } => *observer,
+            Self::Offered { .. } => Observer::Recorder,
+            _ => Observer::Sampled,
         }
     }
 
+    /// Messages per send call.
     pub fn batch(&self) -> u64 {
         if let Self::Messages { batch, .. } = self { *batch } else { 1 }
     }
@@ -413,13 +439,13 @@ impl Flow {
             }
         }
         match (&self.load, self.load.size_bytes(), self.load.reply_size_bytes()) {
-            (Load::Messages { batch, timestamps, .. }, size, _) => {
+            (Load::Messages { batch, observer, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));
                 if *batch > 1 {
                     words.push(format!("batch {batch}"));
                 }
-                if *timestamps != Timestamps::Sampled {
-                    words.push(format!("timestamps {timestamps}"));
+                if *observer != Observer::Sampled {
+                    words.push(format!("observer {observer}"));
                 }
             }
             (Load::Stream { source, .. }, size, _) => {
@@ -471,5 +497,22 @@ impl Flow {
     /// Number of streams over all its connections.
     pub fn wires(&self) -> u64 {
         u64::from(self.streams) * u64::from(self.connections)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_in_which_a_load_had_timestamps_are_read() {
+        let load = |more: &str| {
+            let written = format!(r#"{{"kind": "messages", "size_bytes": 64, "batch": 1{more}}}"#);
+            serde_json::from_str::<Load>(&written).unwrap().observer()
+        };
+        assert_eq!(load(""), Observer::Sampled);
+        assert_eq!(load(r#", "timestamps": "every""#), Observer::Recorder);
+        assert_eq!(load(r#", "timestamps": "none""#), Observer::None);
+        assert_eq!(load(r#", "observer": "hdr""#), Observer::Hdr);
     }
 }

@@ -117,7 +117,7 @@ pub use listed::{
 pub use machine::{Machine, MachineState};
 pub use names::UnknownName;
 pub use one_way::{
-    BothEnds, CpuTimeLine, GapPercentiles, Moment, OneWayFigures, OverTime, PacingError, PacingFigures, Received,
+    BothEnds, CpuTimeLine, GapPercentiles, Moment, ObserverCost, OneWayFigures, OverTime, PacingError, PacingFigures, Received,
     Sent, Streamed, Times,
 };
 pub use options::{Effective, Options, ValueKind};

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
 use crate::exchange::{Remedy, Writes};
-use crate::flow::{ConnectionUse, Direction, LoadWays, Source, Timestamps};
+use crate::flow::{ConnectionUse, Direction, LoadWays, Observer, Source};
 use crate::options::Options;
 
 /// Selects a case of a run: exactly one case must match all given fields.
@@ -23,7 +23,7 @@ pub struct Selector {
     /// Bytes of each message or write, or of all writes of a request.
     pub size_bytes: Option<u64>,
     pub batch: Option<u64>,
-    pub timestamps: Option<Timestamps>,
+    pub observer: Option<Observer>,
     pub source: Option<Source>,
     pub direction: Option<Direction>,
     pub connections: Option<u32>,
@@ -55,7 +55,7 @@ impl Selector {
             && fits(self.rate_per_s.as_ref(), case.primary().load.rate_per_s().as_ref())
             && fits(self.size_bytes.as_ref(), Some(&case.primary().load.size_bytes()))
             && fits(self.batch.as_ref(), Some(&case.primary().load.batch()))
-            && fits(self.timestamps.as_ref(), Some(&case.primary().load.timestamps()))
+            && fits(self.observer.as_ref(), Some(&case.primary().load.observer()))
             && fits(self.source.as_ref(), case.primary().load.source().as_ref())
             && fits(self.direction.as_ref(), Some(&case.primary().direction))
             && fits(self.connections.as_ref(), Some(&case.primary().connections))
@@ -131,7 +131,7 @@ mod tests {
             })
         };
         let messages = of(
-            Load::Messages { size_bytes: 64, batch: 8, timestamps: crate::flow::Timestamps::Sampled },
+            Load::Messages { size_bytes: 64, batch: 8, observer: Observer::Sampled },
             Direction::Up,
         );
         let file = of(Load::Stream { write_size_bytes: 65_536, source: Source::File }, Direction::Down);

@@ -1,10 +1,11 @@
 //! The columns of a case. The terminal, the page and the CSV table use the same list.
 
+use hairpin_model::flow::Observer;
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{
-    Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, OneWayFigures,
+    Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, ObserverCost, OneWayFigures,
     PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
 };
 
@@ -261,6 +262,10 @@ const ONE_WAY: &[Column] = &[
     Column::figure("received_per_s", "", Unit::Rate, |row| single(row)?.received_per_s)
         .titled("received per second", "msg/s"),
     Column::figure("sent_per_s", "", Unit::Rate, |row| single(row)?.sent_per_s).titled("sent per second", "sent/s"),
+    Column::figure("rate_against_none", "rate against none", Unit::Times, |row| Some(observer(row)?.rate_against_none)),
+    Column::time("time_per_message_against_none_ns", "time per message against none", |row| {
+        Some(observer(row)?.time_per_message_against_none)
+    }),
     Column::number("offered_per_s", Unit::Rate, |row| single(row)?.offered_per_s).titled("offered", "offered/s"),
     Column::figure("delivered_per_s", "", Unit::Rate, |row| single(row)?.delivered_per_s)
         .titled("delivered", "delivered/s"),
@@ -308,6 +313,10 @@ const ONE_WAY_LOAD: &[Column] = &[
         _ => None,
     })
     .titled("write", "write"),
+    Column::words("observer", |row| match row.case.primary().load {
+        Load::Messages { observer, .. } if observer != Observer::Sampled => observer.to_string(),
+        _ => String::new(),
+    }),
     Column::words("source", |row| shown(row.case.primary().load.source())),
     Column::words("arrivals", |row| shown(row.case.primary().load.offered().map(|(arrivals, _)| arrivals))),
     Column::words("pacing", |row| shown(row.case.primary().load.offered().map(|(_, pacing)| pacing))),
@@ -382,6 +391,10 @@ fn phase_lost(phase: &PhaseFigures) -> Option<f64> {
 }
 
 /// Returns the share of sent messages that did not arrive; `None` for a case with answers.
+fn observer(row: &CaseSummary) -> Option<&ObserverCost> {
+    single(row)?.observer.first()
+}
+
 fn lost_share(row: &CaseSummary) -> Option<f64> {
     row.one_way()?;
     let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();

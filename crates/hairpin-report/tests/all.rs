@@ -17,6 +17,7 @@ mod html;
 mod invalid;
 mod json_contract;
 mod links;
+mod observer;
 mod one_way;
 mod page_layout;
 mod shown;

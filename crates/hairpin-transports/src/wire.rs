@@ -258,6 +258,15 @@ pub trait Wire: Send {
         None
     }
 
+    /// Requests the kernel's time stamp of each message or segment that arrives from now on (`SO_TIMESTAMPING`,
+    /// CLOCK_REALTIME), which the calls that receive then take; `stamps.received` of [`Wire::effective`] counts them.
+    ///
+    /// # Errors
+    /// [`WireError::System`] if the kernel does not stamp this wire, or refuses.
+    fn stamp_arrivals(&mut self) -> Result<(), WireError> {
+        Err(WireError::System { operation: "request time stamps", source: std::io::ErrorKind::Unsupported.into() })
+    }
+
     /// The kernel's time stamps of this wire; `None` if the kernel does not stamp it.
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
@@ -279,8 +288,11 @@ pub struct Repeated {
 
 impl Repeated {
     /// Sends `size` bytes up to `times` times.
+    ///
+    /// # Errors
+    /// Of the first call; an error of a later call ends the calls.
     #[inline(always)]
-    pub(crate) fn send(
+    pub fn send(
         size: usize,
         times: u64,
         mut send: impl FnMut() -> Result<usize, WireError>,

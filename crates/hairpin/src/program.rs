@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use hairpin_engine::capture::reader;
 use hairpin_engine::ends::start as server;
 use hairpin_engine::links::{echo_server, process as link};
 use hairpin_engine::{round_process as round, serve_round};
@@ -123,6 +124,7 @@ fn part(arguments: &[OsString]) -> Option<Result<(), String>> {
             served("the server", &|parent| server::serve_as_process(parent, text(2).unwrap_or_default()))
         }
         link::COMMAND => served("the link", &link::serve_as_process),
+        reader::COMMAND => served("the capture", &reader::serve_as_process),
         echo_server::COMMAND => served("the echo server", &echo_server::serve_as_process),
         _ => return None,
     })

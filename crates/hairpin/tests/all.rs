@@ -28,6 +28,7 @@ mod links;
 mod links_rounds;
 mod lists;
 mod memory;
+mod observer;
 mod one_way_contract;
 mod one_way_loss;
 mod ordinary_user;

@@ -359,6 +359,7 @@ pub(crate) fn capabilities() -> HostCapabilities {
         links: LinkCapabilities { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
         far: None,
         may_set: |_| Ok(()),
+        may_capture: || Ok(()),
     }
 }
 

@@ -20,7 +20,7 @@ words! {
         Pipeline = "pipeline",
         Remedy = "remedy",
         Batch = "batch",
-        Timestamps = "timestamps",
+        Observer = "observer",
         Source = "source",
         Arrivals = "arrivals",
         Pacing = "pacing",
@@ -118,11 +118,11 @@ fn load_choices(load: &Load) -> Vec<(Subject, String)> {
                 (Subject::Size, reply),
             ]);
         }
-        Load::Messages { size_bytes, batch, timestamps } => {
+        Load::Messages { size_bytes, batch, observer } => {
             choices.extend([
                 (Subject::Size, exact_bytes(*size_bytes)),
                 (Subject::Batch, batch.to_string()),
-                (Subject::Timestamps, timestamps.to_string()),
+                (Subject::Observer, observer.to_string()),
             ]);
         }
         Load::Stream { write_size_bytes, source } => {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use hairpin_model::flow::Pacing;
+use hairpin_model::flow::{Observer, Pacing};
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::options::OptionName;
 use hairpin_model::summary::Role;
@@ -143,7 +143,6 @@ fn rank(about: Subject, case: &Case) -> Option<u64> {
         Subject::Connections if is_one_way => u64::from(flow.connections),
         Subject::Threads if is_one_way => u64::from(flow.threads),
         Subject::Batch => flow.load.batch(),
-        Subject::Timestamps => flow.load.timestamps() as u64,
         Subject::Size if matches!(flow.load, Load::Stream { .. }) => flow.load.size_bytes(),
         Subject::Source => flow.load.source()? as u64,
         Subject::Arrivals => match flow.load.offered()?.0 {
@@ -157,8 +156,8 @@ fn rank(about: Subject, case: &Case) -> Option<u64> {
 }
 
 /// Returns the baseline if two cases of one transport differ in exactly one choice with a [`rank`], in one option, in the
-/// remedy (see [`is_counter_experiment`]), or in an injected fault (baseline: none). Of two sets of options, the baseline
-/// is the one with fewer options; of two values of one option, the value measured first.
+/// remedy (see [`is_counter_experiment`]), in the observer (baseline: none), or in an injected fault (baseline: none). Of
+/// two sets of options, the baseline is the one with fewer options; of two values of one option, the value measured first.
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     let flows =
         |case: &Case| case.flows.iter().map(|flow| (flow.id.clone(), flow.role, flow.ends)).collect::<Vec<_>>();
@@ -179,6 +178,11 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
                 _ => None,
             }
         }
+        ([Subject::Observer], true) => match [first, second].map(|case| case.primary().load.observer()) {
+            [Observer::None, _] => Some(Baseline::First),
+            [_, Observer::None] => Some(Baseline::Second),
+            _ => None,
+        },
         ([Subject::Options], true) if differing_options(first, second) == 1 => {
             by_rank(&|case| Some(case.primary().options.iter().count() as u64))
         }
@@ -249,6 +253,17 @@ mod tests {
         assert_eq!(one_change(&case, &with_options("nodelay=on")), Some(Baseline::First));
         assert_eq!(one_change(&with_options("nodelay=on"), &case), Some(Baseline::Second));
         assert_eq!(one_change(&with_options("nodelay=off"), &with_options("nodelay=on")), Some(Baseline::First));
+    }
+
+    #[test]
+    fn observers_are_compared_with_none_only() {
+        let [none, clock, hdr] = [Observer::None, Observer::Clock, Observer::Hdr].map(|observer| {
+            let load = Load::Messages { size_bytes: 64, batch: 1, observer };
+            Case::ping_pong("tcp").with(|case| case.primary_mut().load = load)
+        });
+        assert_eq!(one_change(&none, &clock), Some(Baseline::First));
+        assert_eq!(one_change(&hdr, &none), Some(Baseline::Second));
+        assert_eq!(one_change(&clock, &hdr), None);
     }
 
     #[test]

@@ -8,11 +8,11 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Pacing, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Card, EndReport, Fact, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting,
+    Card, EndReport, Fact, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting, fact_names,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
@@ -76,6 +76,8 @@ pub(super) struct EndCounts {
     pub(super) system_calls: Option<u64>,
     pub(super) warm_up_messages: u64,
     pub(super) interrupted: bool,
+    /// What the observer recorded.
+    pub(super) observed: Vec<Fact>,
 }
 
 /// Refuses a flow that exceeds this end's limits.
@@ -216,12 +218,28 @@ impl OneWay<'_> {
         let system_calls = calls.map(|calls| calls + outcome.waits);
         let Counts { messages_sent, messages_received, .. } = outcome.total.warm_up;
         let warm_up_messages = messages_sent + messages_received;
+        let observed = self.check_observed(&outcome)?;
         let mut streamed = outcome.streamed(self.sends());
         if let Some(sent) = &mut streamed.departures {
             sent.no_feedback_ns = no_feedback_ns;
         }
         let interrupted = self.stop.load(Ordering::Relaxed);
-        Ok(EndCounts { interrupted, streamed, system_calls, warm_up_messages })
+        Ok(EndCounts { interrupted, streamed, system_calls, warm_up_messages, observed })
+    }
+
+    /// Returns what the observer recorded, which must be every message.
+    fn check_observed(&self, outcome: &Outcome) -> Result<Vec<Fact>, Failure> {
+        let Counts { messages_sent, messages_received, .. } = outcome.total.all();
+        let messages = messages_sent + messages_received;
+        match outcome.observed {
+            Some(recorded) if recorded != messages => {
+                let observer = self.order.case.primary().load.observer();
+                let cause = format!("{}: the observer {observer} recorded {recorded} of {messages} messages", self.end);
+                let hint = "is the file system of temporary files full?";
+                Err(Failure::new(FailureKind::Unexpected, cause, hint))
+            }
+            recorded => Ok(recorded.into_iter().map(|count| Fact::number(fact_names::OBSERVED, count as f64)).collect()),
+        }
     }
 
     fn send(
@@ -259,7 +277,7 @@ impl OneWay<'_> {
             waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            timestamps: order.case.primary().load.timestamps(),
+            observer: order.case.primary().load.observer(),
             source: if let Load::Stream { source, .. } = order.case.primary().load { source } else { Source::Buffer },
             unchanging: order.case.primary().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
@@ -282,6 +300,13 @@ impl OneWay<'_> {
             Load::Offered { offered_per_s, pacing: Pacing::Kernel, .. } => Some(1e9 / offered_per_s),
             _ => None,
         };
+        if load.observer() == Observer::Timestamps {
+            let stamped = wires.iter_mut().try_for_each(|wire| wire.stamp_arrivals());
+            stamped.map_err(|error| {
+                let cause = format!("{}: {error}", self.end);
+                Failure::new(&error, cause, "use another --observer")
+            })?;
+        }
         let receiving = Receiving {
             clock: self.clock,
             boundaries: self.card.boundaries,
@@ -290,7 +315,7 @@ impl OneWay<'_> {
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
             read_size_bytes: if matches!(load, Load::Stream { .. }) { READ_BYTES.1 } else { READ_BYTES.0 },
-            timestamps: load.timestamps(),
+            observer: load.observer(),
             gaps_of_ns,
             keep_times: self.keep_times(),
             quiet_ns: QUIET_NS.saturating_add(longest_gap_ns(&self.order.case)),

@@ -10,6 +10,7 @@
 mod end;
 mod gaps;
 pub mod messages;
+mod observing;
 pub mod offering;
 pub mod phase;
 mod receiving;
@@ -130,6 +131,8 @@ pub struct Outcome {
     pub waits: u64,
     /// The state of a sender's first wire over time; empty if not requested.
     pub states: Vec<SenderState>,
+    /// Messages recorded by the observer, warm-up included; `None` without an observer that records messages.
+    pub observed: Option<u64>,
     pub ended: StreamEnd,
 }
 
@@ -159,6 +162,9 @@ pub enum DriverError {
     /// Waiting for the wires failed.
     #[error("cannot wait for the wires: {0}")]
     Wait(#[from] std::io::Error),
+    /// The observer cannot begin.
+    #[error("cannot observe messages: {0}")]
+    Observe(std::io::Error),
     /// Messages have no room for their numbers.
     #[error("messages of {bytes} bytes are too short: this load needs at least {least}")]
     TooShort { bytes: usize, least: usize },
@@ -170,7 +176,7 @@ impl From<&DriverError> for FailureKind {
             DriverError::Wire { source, .. } => source.into(),
             DriverError::Blocks { .. } | DriverError::TooShort { .. } => Self::Unsupported,
             DriverError::Unreadable { .. } => Self::Unexpected,
-            DriverError::Wait(error) => error.into(),
+            DriverError::Wait(error) | DriverError::Observe(error) => error.into(),
         }
     }
 }

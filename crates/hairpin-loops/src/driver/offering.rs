@@ -5,7 +5,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::flow::{Pacing, Timestamps};
+use hairpin_model::flow::{Observer, Pacing};
 use hairpin_model::{Arrivals, Extent, Waiting};
 use hairpin_transports::{Interest, Ready, Wire, WireError};
 
@@ -66,7 +66,7 @@ struct Run<'a, C> {
 impl<C: Clock> Offering<'_, C> {
     /// Sends on all wires.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        let messages = Messages::new(self.size_bytes, 1, self.boundaries, Timestamps::Every)?;
+        let messages = Messages::new(self.size_bytes, 1, self.boundaries, Observer::Recorder)?;
         // This end waits only while the send buffer is full, which happens only if the receiver does not keep up.
         let mut end = End::new((self.clock, self.stop), self.within_ns, Waiting::Poll, Interest::Write, wires)?;
         end.times = TimesOfMessages::new(self.keep_times);

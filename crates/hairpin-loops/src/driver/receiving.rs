@@ -3,12 +3,13 @@
 use std::sync::atomic::AtomicBool;
 
 use hairpin_model::Waiting;
-use hairpin_model::flow::Timestamps;
+use hairpin_model::flow::Observer;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
 use super::end::{End, room_for};
 use super::gaps::Gaps;
 use super::messages::{NEVER, nonce_of, stamp_every};
+use super::observing::{Instrument, Observe, Unobserved};
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
 use super::times::TimesOfMessages;
 use super::window::{Arrival, Window};
@@ -29,8 +30,8 @@ pub struct Receiving<'a, C> {
     pub batch: usize,
     /// Maximum bytes per read of a byte stream.
     pub read_size_bytes: usize,
-    /// Which messages are timestamped and recorded.
-    pub timestamps: Timestamps,
+    /// What is done beside each message; the recorder's are timestamped and recorded.
+    pub observer: Observer,
     /// Intended gap between arrivals in ns, to measure how even the gaps are; `None` to not measure them.
     pub gaps_of_ns: Option<f64>,
     /// Maximum number of messages whose times are kept individually.
@@ -57,8 +58,9 @@ struct WireState {
     is_open: bool,
 }
 
-struct Run<'a, C> {
+struct Run<'a, C, O> {
     order: &'a Receiving<'a, C>,
+    observer: &'a mut O,
     end: End<'a, C>,
     lanes: Vec<WireState>,
     open: usize,
@@ -76,6 +78,21 @@ struct Run<'a, C> {
 impl<C: Clock> Receiving<'_, C> {
     /// Receives on all wires.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
+        match Instrument::of(self.observer).map_err(DriverError::Observe)? {
+            None => self.run_with(&mut Unobserved, wires, marks),
+            Some(mut instrument) => {
+                let outcome = self.run_with(&mut instrument, wires, marks)?;
+                Ok(Outcome { observed: instrument.recorded(), ..outcome })
+            }
+        }
+    }
+
+    fn run_with<O: Observe>(
+        &self,
+        observer: &mut O,
+        wires: &mut [Box<dyn Wire>],
+        marks: &mut dyn Marks,
+    ) -> Result<Outcome, DriverError> {
         let least = if self.boundaries { HEADER_BYTES } else { 1 };
         if self.write_size_bytes < least {
             return Err(DriverError::TooShort { bytes: self.write_size_bytes, least });
@@ -94,9 +111,10 @@ impl<C: Clock> Receiving<'_, C> {
         // One extra byte, to detect messages that are too long.
         let (slots, size) =
             if self.boundaries { (self.batch, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
-        let every = stamp_every(self.write_size_bytes, self.boundaries, self.timestamps);
+        let every = stamp_every(self.write_size_bytes, self.boundaries, self.observer);
         let mut run = Run {
             order: self,
+            observer,
             end,
             lanes: wires.iter().map(|_| lane()).collect(),
             open: wires.len(),
@@ -127,7 +145,7 @@ impl<C: Clock> Receiving<'_, C> {
     }
 }
 
-impl<C: Clock> Run<'_, C> {
+impl<C: Clock, O: Observe> Run<'_, C, O> {
     /// Returns the reason to end if everything has arrived or nothing more will arrive.
     fn is_over(&mut self, marks: &mut dyn Marks) -> Option<StreamEnd> {
         if self.sent.is_none() {
@@ -139,7 +157,7 @@ impl<C: Clock> Run<'_, C> {
         // A stream whose warm-up bytes have arrived is timed from the end of the sender's warm-up, because buffered
         // warm-up bytes share the path with measured bytes. Other loads are timed from the first measured arrival.
         let has_come = self.end.total.warm_up.bytes_received > 0;
-        if !self.has_begun && has_come && self.order.timestamps != Timestamps::Every && marks.measures() {
+        if !self.has_begun && has_come && self.order.observer != Observer::Recorder && marks.measures() {
             self.begin(marks);
             self.end.begin();
         }
@@ -269,6 +287,12 @@ impl<C: Clock> Run<'_, C> {
             return Err(DriverError::Unreadable { wire });
         }
         let messages_received = lane.bytes / size - whole_before;
+        if O::EACH {
+            (0..messages_received).for_each(|_| {
+                let begun_ns = self.observer.begin();
+                self.observer.end(begun_ns);
+            });
+        }
         let is_measured = lane.phase == Phase::Measured;
         if let Some(gaps) = self.gaps.as_mut().filter(|_| is_measured) {
             self.end.read_clock();
@@ -284,6 +308,7 @@ impl<C: Clock> Run<'_, C> {
         let Some((phase, sequence, due_ns)) = header else {
             return self.end.count(wire, true, Counts { unreadable: 1, ..Counts::default() });
         };
+        let begun_ns = self.observer.begin();
         self.end.nonce = nonce_of(message);
         let one = Counts { messages_received: 1, bytes_received: message.len() as u64, ..Counts::default() };
         let is_measured = phase == Phase::Measured;
@@ -303,6 +328,9 @@ impl<C: Clock> Run<'_, C> {
         if is_measured && is_recorded && counts.messages_received > 0 && due_ns > 0 {
             self.end.read_clock();
             self.end.times.note(sequence, due_ns, self.end.now_ns);
+        }
+        if O::EACH && counts.messages_received > 0 {
+            self.observer.end(begun_ns);
         }
         self.end.count(wire, is_measured, counts);
     }

@@ -23,7 +23,7 @@ fn columns(kind: CaseKind) -> &'static str {
              first_exchange_ns cpu_ns_per_exchange setup_ns rounds samples"
         }
         CaseKind::Messages => {
-            "batch received_per_s sent_per_s latency_p50_ns latency_p99_ns latency_max_ns lost_share \
+            "batch received_per_s rate_against_none time_per_message_against_none_ns sent_per_s latency_p50_ns latency_p99_ns latency_max_ns lost_share \
              system_calls_per_message_client system_calls_per_message_server context_switches_per_message_client \
              context_switches_per_message_server cpu_seconds_per_million_client cpu_seconds_per_million_server \
              fairness rounds"

@@ -102,6 +102,7 @@ fn show_limits(page: &mut Page, run: &Run) {
         let skipped = quantities::counted(skipped as u64, "case");
         page.paragraph(0, DIM, &format!("Skipped: {skipped} (--all says why)"));
     }
+    trust::recorder(run).iter().for_each(|line| page.paragraph(0, DIM, line));
 }
 
 /// Shows the first lines, and the number of further lines.

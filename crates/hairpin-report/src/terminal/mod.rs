@@ -9,6 +9,7 @@ mod choice;
 mod claims;
 mod first_table;
 mod look;
+mod observers;
 mod one_way;
 mod page;
 mod tables;
@@ -306,4 +307,5 @@ fn footer(page: &mut Page, run: &Run) {
     let machine = if hosts.is_empty() { hosts::machine_of(run.environment()) } else { String::new() };
     let parts: Vec<String> = [machine, rounds].into_iter().filter(|part| !part.is_empty()).collect();
     page.paragraph(0, DIM, &format!("{}.", parts.join("; ")));
+    trust::recorder(run).iter().for_each(|line| page.paragraph(0, DIM, line));
 }

@@ -38,7 +38,7 @@ fn one_way_rounds(fixture: &mut Fixture, case: &Case, change: impl Fn(&mut Measu
 }
 
 fn messages_up(transport: &str) -> Case {
-    let load = Load::Messages { size_bytes: 1000, batch: 1, timestamps: hairpin_model::flow::Timestamps::Sampled };
+    let load = Load::Messages { size_bytes: 1000, batch: 1, observer: hairpin_model::flow::Observer::Sampled };
     Case::ping_pong(transport).with(|changed| *changed.primary_mut() = Flow::one_way(transport, load, Direction::Up))
 }
 

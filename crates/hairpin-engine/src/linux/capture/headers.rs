@@ -9,6 +9,8 @@ pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
 /// Protocol number of TCP.
 pub(super) const TCP: u8 = 6;
+/// Protocol number of UDP.
+pub(super) const UDP: u8 = 17;
 
 const ETHERNET_BYTES: usize = 14;
 const IPV6_BYTES: usize = 40;

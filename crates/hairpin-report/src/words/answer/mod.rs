@@ -4,6 +4,7 @@ mod choice;
 mod exchanges;
 mod figures;
 mod headline;
+mod observers;
 mod one_way;
 mod under_load;
 
@@ -77,6 +78,7 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::OtherTransports { cases } => exchanges::other_transports(&rows(cases)),
         Said::OtherPaths { paths } => exchanges::other_paths(&paths.iter().map(rows).collect::<Vec<_>>()),
         Said::Batches { messages, gains } => one_way::batches(run, *messages, gains),
+        Said::ObserverCosts { cases } => observers::costs(&rows(cases)),
         Said::LatencyAtRate { case, unbatched } => {
             Some(one_way::latency_at_rate(row(case)?, unbatched.as_ref().and_then(row)))
         }

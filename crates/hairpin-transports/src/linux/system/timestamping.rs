@@ -36,6 +36,11 @@ pub(crate) fn begin(on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
     sockopt::set(on, STAMPS, (STAMP_FLAGS | more).cast_signed())
 }
 
+/// Requests stamps of received data only.
+pub(crate) fn begin_arrivals(on: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set(on, STAMPS, (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE).cast_signed())
+}
+
 /// Ends the request for stamps.
 pub(crate) fn end(on: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(on, STAMPS, 0)

@@ -17,6 +17,8 @@ pub(crate) struct Stamping {
     /// Stamps already read from the queue that `take` has not returned yet.
     stored: Vec<RawStamp>,
     received_ns: Option<u64>,
+    /// Number of received stamps, if only those of arrivals were requested.
+    arrivals: Option<u64>,
     completions: Option<Completions>,
     /// Number of system calls that read the error queue.
     reads: u64,
@@ -69,6 +71,18 @@ impl Stamping {
         let Self { completions, reads, .. } = *self;
         *self = Self { has_begun: true, acknowledged, completions, reads, ..Self::default() };
         Ok(())
+    }
+
+    /// Requests stamps of received data only.
+    pub(crate) fn begin_arrivals(&mut self, on: BorrowedFd<'_>) -> io::Result<()> {
+        timestamping::begin_arrivals(on)?;
+        (self.has_begun, self.arrivals) = (true, Some(0));
+        Ok(())
+    }
+
+    /// Number of stamps received since [`Stamping::begin_arrivals`], if called.
+    pub(crate) fn arrivals(&self) -> Option<u64> {
+        self.arrivals
     }
 
     #[inline(always)]
@@ -124,6 +138,9 @@ impl Stamping {
     pub(crate) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
         let (bytes, received_ns) = timestamping::receive(from, into, may_block)?;
         self.received_ns = received_ns;
+        if let Some(arrivals) = &mut self.arrivals {
+            *arrivals += u64::from(received_ns.is_some());
+        }
         Ok(bytes)
     }
 
