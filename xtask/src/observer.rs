@@ -54,7 +54,8 @@ fn hairpin_ratio(hairpin: &Path, transport: &str, out: &Path) -> Result<f64> {
 
 fn ratio_of(run: &Value) -> Result<f64> {
     let costs = contract::list(run, "cases").iter().flat_map(|case| contract::list(case, "observer"));
-    let clock = costs.filter(|cost| cost["observer"] == "clock").find_map(|cost| cost["rate_against_none"]["value"].as_f64());
+    let clock =
+        costs.filter(|cost| cost["observer"] == "clock").find_map(|cost| cost["rate_against_none"]["value"].as_f64());
     clock.context("the run has no cost of the observer `clock`")
 }
 

@@ -1,8 +1,9 @@
 //! Knobs and round lengths shared by experiments with one-way loads.
 
+use hairpin_model::card::IPV4_MTU_BYTES;
 use hairpin_model::flow::{Direction, LoadWays};
 pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
-use hairpin_model::{Case, Extent, Flow, HostCapabilities, Refused, Repeat, RoundOrder};
+use hairpin_model::{AnsweredBy, Card, Case, Extent, Flow, HostCapabilities, Refused, Repeat, RoundOrder};
 
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
@@ -125,6 +126,12 @@ impl Lengths {
         let extent = lasts(self.extent, DURATION_NS, times);
         sequence::template(case, [warm_up, extent], knobs, capabilities)
     }
+}
+
+/// Whether this is the reference transport or the unreliable transport over IPv4.
+pub fn is_reference_or_lossy(card: &Card) -> bool {
+    let is_lossy = !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server;
+    card.is_reference || is_lossy
 }
 
 /// Reads a knob whose values are numbers of connections or streams.

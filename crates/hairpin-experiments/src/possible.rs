@@ -256,9 +256,10 @@ fn check_one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
 /// Checks whether the kernel can observe the packets of the case.
 fn check_observer(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     match case.primary().load.observer() {
-        observer if observer.sees_packets() && !matches!(card.protocol, Protocol::Tcp | Protocol::Udp) => {
-            Err(why(format!("it sends no packets for the observer {observer}"), "use tcp or udp, or another --observer"))
-        }
+        observer if observer.sees_packets() && !matches!(card.protocol, Protocol::Tcp | Protocol::Udp) => Err(why(
+            format!("it sends no packets for the observer {observer}"),
+            "use tcp or udp, or another --observer",
+        )),
         Observer::Capture => (capabilities.may_capture)(),
         _ => Ok(()),
     }

@@ -117,8 +117,8 @@ pub use listed::{
 pub use machine::{Machine, MachineState};
 pub use names::UnknownName;
 pub use one_way::{
-    BothEnds, CpuTimeLine, GapPercentiles, Moment, ObserverCost, OneWayFigures, OverTime, PacingError, PacingFigures, Received,
-    Sent, Streamed, Times,
+    BothEnds, CpuTimeLine, GapPercentiles, Moment, ObserverCost, OneWayFigures, OverTime, PacingError, PacingFigures,
+    Received, Sent, Streamed, Times,
 };
 pub use options::{Effective, Options, ValueKind};
 pub use parse::{Inexact, Unit};

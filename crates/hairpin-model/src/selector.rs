@@ -130,10 +130,7 @@ mod tests {
                 *changed.primary_mut() = Flow { connections: 8, ..Flow::one_way("tcp", load.clone(), direction) };
             })
         };
-        let messages = of(
-            Load::Messages { size_bytes: 64, batch: 8, observer: Observer::Sampled },
-            Direction::Up,
-        );
+        let messages = of(Load::Messages { size_bytes: 64, batch: 8, observer: Observer::Sampled }, Direction::Up);
         let file = of(Load::Stream { write_size_bytes: 65_536, source: Source::File }, Direction::Down);
         let chosen = |written: serde_json::Value| {
             let selector = choose(written);

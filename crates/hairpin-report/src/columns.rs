@@ -5,8 +5,8 @@ use hairpin_model::ladder::CaseKind;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{
-    Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, ObserverCost, OneWayFigures,
-    PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
+    Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, ObserverCost,
+    OneWayFigures, PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
 };
 
 pub(crate) struct Column {
@@ -262,7 +262,9 @@ const ONE_WAY: &[Column] = &[
     Column::figure("received_per_s", "", Unit::Rate, |row| single(row)?.received_per_s)
         .titled("received per second", "msg/s"),
     Column::figure("sent_per_s", "", Unit::Rate, |row| single(row)?.sent_per_s).titled("sent per second", "sent/s"),
-    Column::figure("rate_against_none", "rate against none", Unit::Times, |row| Some(observer(row)?.rate_against_none)),
+    Column::figure("rate_against_none", "rate against none", Unit::Times, |row| {
+        Some(observer(row)?.rate_against_none)
+    }),
     Column::time("time_per_message_against_none_ns", "time per message against none", |row| {
         Some(observer(row)?.time_per_message_against_none)
     }),

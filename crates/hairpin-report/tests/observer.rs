@@ -49,7 +49,8 @@ fn a_cost_whose_interval_contains_none_is_not_claimed() {
     tcp.primary_mut().one_way.as_mut().unwrap().observer[0].rate_against_none = Figure::new(0.9, 0.89, 0.91);
     write_answer(&mut run);
     let said = joined(&[vec![run.answer.headline.clone()], run.answer.sentences.clone()].concat().join(" "));
-    let expected = "Two clock reads per message cost 10 % (9.0-11) of the rate over tcp; not separated from `none` over udp.";
+    let expected =
+        "Two clock reads per message cost 10 % (9.0-11) of the rate over tcp; not separated from `none` over udp.";
     assert!(said.starts_with(expected), "{said}");
     assert!(matches!(run.answer.statements[0], Statement::ObserverCosts { .. }));
 }

@@ -81,5 +81,8 @@ fn a_folder_without_room_for_the_log_is_named() {
     let run = Running::start(command.env("TMPDIR", place.path("missing")).args(plan.words())).end().json();
     let failed = list(&run["cases"]).iter().find(|case| observer_of(case) == "tracing-file").unwrap();
     let cause = text(&failed["failed_rounds"][0]);
-    assert!(cause.contains("cannot observe messages: cannot create a file in ") && cause.contains("TMPDIR"), "{cause}");
+    assert!(
+        cause.contains("cannot observe messages: cannot create a file in ") && cause.contains("TMPDIR"),
+        "{cause}"
+    );
 }

@@ -12,7 +12,8 @@ use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Pacing,
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Card, EndReport, Fact, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting, fact_names,
+    Card, EndReport, Fact, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting,
+    fact_names,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
@@ -234,11 +235,14 @@ impl OneWay<'_> {
         match outcome.observed {
             Some(recorded) if recorded != messages => {
                 let observer = self.order.case.primary().load.observer();
-                let cause = format!("{}: the observer {observer} recorded {recorded} of {messages} messages", self.end);
+                let cause =
+                    format!("{}: the observer {observer} recorded {recorded} of {messages} messages", self.end);
                 let hint = "is the file system of temporary files full?";
                 Err(Failure::new(FailureKind::Unexpected, cause, hint))
             }
-            recorded => Ok(recorded.into_iter().map(|count| Fact::number(fact_names::OBSERVED, count as f64)).collect()),
+            recorded => {
+                Ok(recorded.into_iter().map(|count| Fact::number(fact_names::OBSERVED, count as f64)).collect())
+            }
         }
     }
 

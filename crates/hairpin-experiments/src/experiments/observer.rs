@@ -4,13 +4,14 @@
 //! message: count it, time it, log it. The rate of the same program that does nothing beside is the baseline.
 //!
 //! Defaults and why:
-//! - tcp, udp and unix-stream, and every observer but `sampled`, the default of other experiments.
+//! - the reference transport, the unreliable one over IPv4 and Unix streams; every observer but `sampled`, the default of
+//!   other experiments.
 //! - 64 B per message and two CPUs, as in `message-rate` and on two hosts.
 //! - 100 ms per round after a warm-up of 50 ms, half as long as in `message-rate`, because there are many cases.
 //! - `none` is measured twice, as an A/A pair.
 
 use hairpin_model::flow::{Direction, Observer};
-use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Refused};
+use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Reach, Refused};
 
 use crate::budget::{self, LENGTHS};
 use crate::combinations::Combinations;
@@ -30,7 +31,9 @@ pub const OBSERVER: Experiment = Experiment {
 };
 
 const KNOBS: &[Knob] = &[
-    shared::TRANSPORT.or(&["tcp", "udp", "unix-stream"]),
+    shared::TRANSPORT.help(
+        "Transports, separated by commas, or all [default: the reference transport, unreliable IPv4, Unix streams]",
+    ),
     Knob::new("observer", "WHAT", KnobKind::Words(Observer::WORDS))
         .help("What both ends do beside each message, for instance clock, hdr, tracing-file; or all")
         .many()
@@ -59,7 +62,11 @@ const KNOBS: &[Knob] = &[
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let lengths = Lengths::read(knobs, "warmup")?;
     let divisor = if LENGTHS.iter().any(|name| knobs.is_given(name)) { 1 } else { 2 };
-    let candidates = selection::candidates(knobs, "transport", capabilities)?;
+    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
+    if !knobs.is_given("transport") {
+        candidates.retain(|candidate| is_measured_by_default(&candidate.card));
+        candidates = selection::reaching(candidates, capabilities);
+    }
     let mut observers = knobs.choices("observer", Observer::ALL);
     if !observers.contains(&Observer::None) {
         observers.insert(0, Observer::None);
@@ -81,4 +88,10 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         .plan(&candidates, capabilities, first, |case, _| {
             sequence::shortened(&lengths.planned(case, knobs, capabilities), divisor)
         })
+}
+
+/// Whether this is the reference transport, the unreliable one over IPv4, or a local byte stream over sockets.
+fn is_measured_by_default(card: &Card) -> bool {
+    let is_local_socket = card.reach == Reach::Machine && !card.boundaries && !card.options.is_empty();
+    one_way::is_reference_or_lossy(card) || is_local_socket
 }

@@ -73,12 +73,7 @@ pub(super) const NEVER: u64 = 1 << 60;
 
 impl Messages {
     /// Creates a buffer for `batch` messages of `size` bytes.
-    pub(super) fn new(
-        size: usize,
-        batch: usize,
-        boundaries: bool,
-        observer: Observer,
-    ) -> Result<Self, DriverError> {
+    pub(super) fn new(size: usize, batch: usize, boundaries: bool, observer: Observer) -> Result<Self, DriverError> {
         let least = if boundaries { HEADER_BYTES } else { 1 };
         if size < least {
             return Err(DriverError::TooShort { bytes: size, least });

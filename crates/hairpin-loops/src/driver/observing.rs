@@ -55,7 +55,10 @@ pub(super) enum Instrument {
     Hdr(Histogram<u64>),
     PrometheusCounter(Counter),
     PrometheusHistogram(histogram::Histogram),
-    Tracing { lines: Arc<Lines>, _guard: DefaultGuard },
+    Tracing {
+        lines: Arc<Lines>,
+        _guard: DefaultGuard,
+    },
 }
 
 impl Instrument {

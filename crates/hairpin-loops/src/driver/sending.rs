@@ -269,7 +269,8 @@ impl<C: Clock, O: Observe> Run<'_, C, O> {
         let (bytes, room, blocks) = (self.messages.bytes(0, offered), self.messages.room(), self.end.blocks);
         Repeated::send(offered, calls, || {
             *begun_ns = self.observer.begin();
-            let sent = if blocks { opened.send_batch_waiting(bytes, offered) } else { opened.send_batch(bytes, offered) }?;
+            let sent =
+                if blocks { opened.send_batch_waiting(bytes, offered) } else { opened.send_batch(bytes, offered) }?;
             if sent == offered {
                 (0..room).for_each(|_| self.observer.end(*begun_ns));
             }

@@ -19,7 +19,11 @@ pub(super) fn table(page: &mut Page, run: &Run) -> bool {
         return false;
     }
     page.heading("Observers", "against the same program without one (none)");
-    page.paragraph(0, DIM, "rate: change of messages/s, with its 95 % interval; each: change of the time per message");
+    page.paragraph(
+        0,
+        DIM,
+        "rate: change of messages/s, with its 95 % interval; each: change of the time per message",
+    );
     let transport = |(row, _): &(&CaseSummary, &ObserverCost)| row.case.marked_transport();
     let all = distinct(costs.iter().map(transport));
     let at_once = (page.look.width.saturating_sub(NAME_WIDTH) / TRANSPORT_WIDTH).max(1);

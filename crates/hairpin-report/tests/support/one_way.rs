@@ -30,8 +30,7 @@ pub fn message_rate() -> Run {
     for placement in [Placement::SameCpu, Placement::CrossCpu] {
         for (transport, per_s, lost) in TRANSPORTS {
             for batch in BATCHES {
-                let load =
-                    Load::Messages { size_bytes: 64, batch, observer: Observer::Sampled };
+                let load = Load::Messages { size_bytes: 64, batch, observer: Observer::Sampled };
                 let factor = if lost > 0.0 { 1.2 } else { (batch as f64).sqrt() * 1.5 };
                 let per_s = per_s * factor * if placement == Placement::SameCpu { 1.0 } else { 0.4 };
                 let p50_ns = 2e9 / per_s * batch as f64;

@@ -70,7 +70,8 @@ fn begin_of(interface: &str, protocol: u8, port: u16) -> Result<Live, WhyNot> {
     }
     let socket = packet_ring::socket().map_err(failed("open a packet socket"))?;
     // Set the filter before binding: without a filter, a bound socket would receive unrelated packets.
-    packet_ring::attach_filter(socket.as_fd(), &filter::of_port(protocol, port)).map_err(failed("set the packet filter"))?;
+    packet_ring::attach_filter(socket.as_fd(), &filter::of_port(protocol, port))
+        .map_err(failed("set the packet filter"))?;
     if loopback {
         packet_ring::ignore_outgoing(socket.as_fd()).map_err(failed("exclude outgoing packets"))?;
     }

@@ -52,7 +52,8 @@ impl CaptureProcess {
         let protocol = if protocol == Protocol::Udp { headers::UDP } else { headers::TCP };
         let found = own.and_then(|own| Some((interface::name_of(own.ip())?, own.port())));
         let (interface, port) = found.ok_or_else(|| failed("no interface has the address of the client"))?;
-        let program = std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))?;
+        let program =
+            std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))?;
         let (child, input, output) = spawn(NAME, &program, COMMAND, None)?;
         let mut process = Self { child, input: Some(input), output: BufReader::new(output) };
         let order = serde_json::to_string(&Order { interface, protocol, port }).expect("an order is plain data");
@@ -107,7 +108,8 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     // The client, which started this process, may be pinned. If this fails, both share its CPU.
     drop(cpu::pin(&(0..usize::from(u16::MAX)).collect::<Vec<_>>()));
     let mut output = io::stdout().lock();
-    let mut say = |line: &str| writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| error.to_string());
+    let mut say =
+        |line: &str| writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| error.to_string());
     let mut live = match begin_of(&interface, protocol, port) {
         Ok(live) => live,
         Err(why) => return say(&why.to_string()),

@@ -25,7 +25,12 @@ pub(super) fn costs(rows: &[&CaseSummary]) -> Option<String> {
         (true, _) => format!("{}: not separated from `none` in this run.", subject(observer).0),
         (false, true) => format!("{} {}.", subject_and_verb(observer), joined(&told)),
         (false, false) => {
-            format!("{} {}; not separated from `none` over {}.", subject_and_verb(observer), joined(&told), joined(&none))
+            format!(
+                "{} {}; not separated from `none` over {}.",
+                subject_and_verb(observer),
+                joined(&told),
+                joined(&none)
+            )
         }
     })
 }
