@@ -410,7 +410,8 @@ fn every_test_names_a_run_of_its_text_and_exactly_one_case_of_it() {
             let run = (text.letter.as_str(), run);
             let cases = plans.get(&run).unwrap_or_else(|| panic!("{place}: there is no run `{}`", run.1));
             used.insert(run);
-            let chosen: Vec<String> = cases.iter().filter(|case| selector.chooses(case)).map(Case::label).collect();
+            let chosen = cases.iter().filter(|case| case.replicate == 0 && selector.chooses(case));
+            let chosen: Vec<String> = chosen.map(Case::label).collect();
             assert_eq!(chosen.len(), 1, "{place}: {selector:?} selects {chosen:?}");
         }
     }
