@@ -95,7 +95,7 @@ impl Marks for Sent {
 }
 
 /// Allocations of the two ends of a one-way load of `count` messages on each of three wires.
-fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
+fn one_way_allocations(transport: &str, observer: Observer, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(transport).expect("a known transport");
     let boundaries = transport.card().boundaries;
@@ -112,7 +112,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
                 waiting: Waiting::Poll,
                 write_size_bytes: 64,
                 batch: 8,
-                observer: Observer::Sampled,
+                observer,
                 source: Source::Buffer,
                 unchanging: false,
                 warm_up,
@@ -130,7 +130,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
             write_size_bytes: 64,
             batch: 8,
             read_size_bytes: 4096,
-            observer: Observer::Sampled,
+            observer,
             gaps_of_ns: None,
             keep_times: 100,
             quiet_ns: LIMIT_NS,
@@ -148,10 +148,13 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
 
 #[test]
 fn twice_the_messages_one_way_take_no_more_allocations() {
-    for transport in ["memory", "unix-stream", "unix-datagram", "tcp"] {
-        one_way_allocations(transport, 10);
-        let (once, twice) = (one_way_allocations(transport, 5000), one_way_allocations(transport, 10_000));
-        assert_eq!(once, twice, "{transport}: allocations of sender and receiver");
+    let plain = ["memory", "unix-stream", "unix-datagram", "tcp"].map(|transport| (transport, Observer::Sampled));
+    let observed = Observer::ALL.iter().map(|observer| ("unix-datagram", *observer));
+    for (transport, observer) in plain.into_iter().chain(observed) {
+        let of = |count| one_way_allocations(transport, observer, count);
+        of(10);
+        let (once, twice) = (of(5000), of(10_000));
+        assert_eq!(once, twice, "{transport} {observer}: allocations of sender and receiver");
         assert!(once[0] > 0 && once[1] > 0, "{transport}: both ends allocate buffers before the loop: {once:?}");
     }
 }
