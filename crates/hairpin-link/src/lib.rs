@@ -14,6 +14,7 @@
 pub mod builtin;
 mod figures;
 #[cfg(test)]
+#[path = "tests/fixture.rs"]
 mod fixture;
 pub mod generator;
 mod held;
