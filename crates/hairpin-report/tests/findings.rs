@@ -95,6 +95,23 @@ fn each_finding_has_its_own_texts() {
     }
 }
 
+/// Pages of claims show the titles of the warnings about their runs.
+#[test]
+fn each_finding_about_the_run_has_a_title() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/findings/words");
+    let of_run: BTreeSet<String> = lines()
+        .into_iter()
+        .filter(|line| line.finding.about == About::Run)
+        .map(|line| line.finding.code)
+        .chain(["congestion-control".to_owned()])
+        .collect();
+    assert!(of_run.len() > 9, "{of_run:?}");
+    for code in of_run {
+        let text = std::fs::read_to_string(folder.join(format!("{code}.txt"))).unwrap();
+        assert!(text.contains("[title]\n"), "{code}");
+    }
+}
+
 /// A finding without a text file. Its key and its check have no texts either.
 fn unknown() -> FindingLine {
     const OWN: Key = Key { name: "retries-of-a-request", unit: "count" };

@@ -6,8 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use hairpin_model::names::{self};
-use hairpin_model::{Claim, Hinted, Refused, Source, TestMethod, Text, UnknownName};
+use hairpin_model::{Claim, Hinted, Refused, Source, TestMethod, Text, names};
 
 /// Every published text with its file name in `claims/`, sorted by letter. A test fails if a file is missing.
 const FILES: &[(&str, &str)] = &[
@@ -92,21 +91,6 @@ pub fn read_file(path: &Path) -> Result<Text, Refused> {
     Ok(text)
 }
 
-/// The error for an unknown claim. If the name begins with a text's letter, the hint names the text's claims.
-fn unknown_claim(texts: &[&Text], unknown: UnknownName) -> Refused {
-    let is_of = |text: &&&Text| {
-        let number = unknown.given.strip_prefix(&text.letter);
-        number.is_some_and(|number| number.chars().all(|letter| letter.is_ascii_digit()))
-    };
-    let text = texts.iter().find(is_of).map(|text| (text, text.claims.first(), text.claims.last()));
-    match text {
-        Some((Text { letter, .. }, Some(Claim { id: first, .. }), Some(Claim { id: last, .. }))) => {
-            Refused::new(unknown.cause(), format!("text {letter} has {first} to {last}"))
-        }
-        _ => unknown.into(),
-    }
-}
-
 /// A text with its selected claims.
 #[derive(Clone, Debug)]
 pub struct SelectedClaims {
@@ -168,7 +152,7 @@ impl SelectedClaims {
 /// none is given.
 ///
 /// # Errors
-/// A name is unknown. The hint names the ids of the text with that letter, or else the nearest id.
+/// A name is unknown. The hint has the first and last id of each text.
 pub fn choose(texts: &[&Text], asked: &[String]) -> Result<Vec<SelectedClaims>, Refused> {
     let known: Vec<&str> = texts
         .iter()
@@ -177,8 +161,10 @@ pub fn choose(texts: &[&Text], asked: &[String]) -> Result<Vec<SelectedClaims>, 
         .collect();
     let mut wanted = Vec::new();
     for name in asked {
-        let unknown = |unknown| unknown_claim(texts, unknown);
-        wanted.push(names::find("claim", &name.to_uppercase(), &known).map_err(unknown)?);
+        let ids = |text: &&Text| Some(format!("{} to {}", text.claims.first()?.id, text.claims.last()?.id));
+        let there_are = || format!("there are {}", names::joined(&texts.iter().filter_map(ids).collect::<Vec<_>>()));
+        let found = names::find("claim", &name.to_uppercase(), &known);
+        wanted.push(found.map_err(|unknown| Refused::new(unknown.cause(), there_are()))?);
     }
     let is_wanted = |text: &Text, claim: &Claim| {
         wanted.is_empty() || wanted.contains(&text.letter.as_str()) || wanted.contains(&claim.id.as_str())

@@ -5,7 +5,10 @@ use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, below_the_table, calibrations, choice, failure_lines, fallbacks, first_table, notes};
+use super::{
+    Look, answer, below_the_ladder, calibrations, causes_and_run, choice, failure_lines, fallbacks, first_table,
+    notes,
+};
 use crate::{findings, trust, wording};
 
 /// Maximum lines of one kind. Further lines are only counted.
@@ -35,7 +38,8 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
     first_tables(&mut page, run, Extent::More);
-    below_the_table(&mut page, run);
+    below_the_ladder(&mut page, run);
+    causes_and_run(&mut page, run);
     page.finish()
 }
 

@@ -193,7 +193,6 @@ fn list() -> Command {
     Command::new("list")
         .about("List transports, experiments, remedies, findings and options, and what can run here")
         .arg(switch("json", "Print the lists as one JSON object"))
-        .arg(Arg::new("markdown").long("markdown").action(ArgAction::SetTrue).hide(true))
 }
 
 fn report() -> Command {

@@ -9,13 +9,16 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use hairpin_model::quantities::counted;
 use hairpin_model::{ClaimsReport, Environment, JudgedClaim, JudgedRow};
+use hairpin_report::html;
 use hairpin_report::words::write_claims;
+use hairpin_store::Folder;
 
-use super::listing::{new_report, planned};
+use super::listing::{new_report, planned, show};
 use crate::claims::{SelectedClaims, TESTED, choose, texts};
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::measure::shown;
 use crate::cli::output;
+use crate::cli::report::write_report;
 use crate::session::{RUNS, now_unix_s};
 
 /// Maximum number of folders of claims that are read, newest first, maximum size of a result, and of all together.
@@ -36,9 +39,10 @@ pub(super) fn read_result(path: &Path) -> Result<ClaimsReport, String> {
     Ok(report)
 }
 
-/// The results in the default folder, newest first, and how many could not be read.
-fn saved_results() -> (Vec<(PathBuf, ClaimsReport)>, u64) {
-    let folders = std::fs::read_dir(RUNS).into_iter().flatten().flatten().map(|entry| entry.path());
+/// The results in a folder, newest first, and how many could not be read.
+pub(crate) fn saved_results(folder: &Path) -> (Vec<(PathBuf, ClaimsReport)>, u64) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
     let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join(TESTED).is_file()).collect();
     // The names begin with the time.
     folders.sort_unstable_by(|a, b| b.cmp(a));
@@ -62,7 +66,7 @@ fn saved_results() -> (Vec<(PathBuf, ClaimsReport)>, u64) {
 /// The claims, each with its latest verdict by its present rules on this host alone.
 pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
     let mut report = new_report(chosen, arguments);
-    let (results, unreadable) = saved_results();
+    let (results, unreadable) = saved_results(RUNS.as_ref());
     let (mut machines, mut other_rules) = (BTreeMap::new(), 0);
     for claim in &mut report.claims {
         let tested = results.iter().filter(|(_, result)| result.to.is_none()).filter_map(|(folder, result)| {
@@ -78,9 +82,7 @@ pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> Claim
             report.environment.get_or_insert_with(|| result.environment.clone().unwrap_or_default());
             let mut latest = found.clone();
             latest.age_s = Some(now_unix_s().saturating_sub(result.started_unix_s));
-            for row in &mut latest.rows {
-                row.evidence = row.evidence.take().map(|file| shown(&folder.join(file)));
-            }
+            locate_evidence(&mut latest, folder);
             *claim = latest;
             break;
         }
@@ -91,16 +93,43 @@ pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> Claim
             .remarks
             .push(format!("Verdicts of several machines or versions: {}.", of.collect::<Vec<_>>().join("; ")));
     }
-    if other_rules > 0 {
-        report.remarks.push(format!("Left out: {} by other rules.", counted(other_rules, "older verdict")));
-    }
-    if unreadable > 0 {
-        let unreadable = counted(unreadable, "result");
-        report.remarks.push(format!("Left out: {unreadable} of other versions, or unreadable."));
+    for (count, what, why) in
+        [(other_rules, "older verdict", "by other rules"), (unreadable, "result", "of other versions, or unreadable")]
+    {
+        report.remarks.extend((count > 0).then(|| format!("Left out: {} {why}.", counted(count, what))));
     }
     report.runs = chosen.iter().flat_map(|of| of.runs().into_iter().map(|run| planned(of, run))).collect();
     write_claims(&mut report);
     report
+}
+
+/// Puts the folder of the claims before the paths of their runs.
+fn locate_evidence(claim: &mut JudgedClaim, folder: &Path) {
+    for row in &mut claim.rows {
+        row.evidence = row.evidence.take().map(|file| shown(&folder.join(file)));
+    }
+}
+
+/// Shows the claims of a folder, and writes their page again.
+///
+/// # Errors
+/// If the result cannot be read, the page cannot be written, or a table of runs is asked for.
+pub(crate) fn report(folder: &Path, matches: &ArgMatches) -> Result<Exit, Stopped> {
+    if let Some(flag) = ["csv", "ladder"].into_iter().find(|flag| matches.contains_id(flag)) {
+        let why =
+            format!("{} contains claims, which have no --{flag} (hint: each folder in it is a run)", shown(folder));
+        return Err(Stopped::usage(why));
+    }
+    let mut report = read_result(folder).map_err(Stopped::usage)?;
+    write_claims(&mut report);
+    let files =
+        Folder::open(folder).map_err(|error| Stopped::usage(format!("cannot open {}: {error}", shown(folder))))?;
+    let page = html::render_claims(&report);
+    if !matches.get_flag("json") {
+        report.claims.iter_mut().for_each(|claim| locate_evidence(claim, folder));
+    }
+    show(&report, matches);
+    write_report(&page, matches, &files)
 }
 
 /// Whether both are the same claim of one text: files of users may have equal letters.

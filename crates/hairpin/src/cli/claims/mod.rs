@@ -12,6 +12,8 @@ use self::listing::{chosen, show};
 use super::exit::{Exit, Stopped};
 use crate::program::Program;
 
+pub(super) use merged::{report, saved_results};
+
 /// Shows the claims, tests them, or compares their verdicts with those of another machine.
 ///
 /// # Errors

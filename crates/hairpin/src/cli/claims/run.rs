@@ -5,14 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use hairpin_analysis::claims::{Runs, judge};
+use hairpin_analysis::claims::{Runs, is_warning, judge};
 use hairpin_engine::links::known;
 use hairpin_hosts::ticket::redacted;
-use hairpin_model::finding::{About, Severity};
 use hairpin_model::judged_claim::Headline;
 use hairpin_model::quantities::{counted, duration};
 use hairpin_model::run::State;
-use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Reason, Refused, Run, TestRun, shell};
+use hairpin_model::{ClaimsReport, Document, JudgedClaim, Reason, Refused, Run, TestRun, shell};
 use hairpin_report::{html, words};
 use hairpin_store::Folder;
 
@@ -240,7 +239,7 @@ impl Tests<'_> {
         set_aside(&folder)?;
         let session = self.session(words)?.save_in(folder);
         let (folder, run) = self.ends.run(session).map_err(|refused| refused.to_string())?;
-        self.unsaved.extend(write_page(&run, &folder).err());
+        self.unsaved.extend(write_page(&html::render(&run), folder.files()).err());
         self.unsaved.extend(run.unsaved.iter().map(|failure| failure.cause.clone()));
         Ok(run)
     }
@@ -344,8 +343,8 @@ fn record_run(report: &mut ClaimsReport, run: &Result<Run, String>, mut test_run
     match run {
         Ok(run) => {
             test_run.failed_rounds = run.failed_rounds() as u64;
-            let warns = |finding: &&Finding| finding.about == About::Run && finding.severity != Severity::Note;
-            test_run.warnings = run.findings.iter().filter(warns).map(|finding| finding.code.clone()).collect();
+            let warnings = run.findings.iter().filter(|finding| is_warning(finding));
+            test_run.warnings = warnings.map(|finding| finding.code.clone()).collect();
             report.duration_ns += run.duration_ns;
             report.environment.get_or_insert_with(|| run.environment().clone());
         }
