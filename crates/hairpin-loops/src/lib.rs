@@ -25,7 +25,6 @@ mod phases;
 pub mod ping_pong;
 pub mod recorder;
 #[cfg(any(test, feature = "scripted"))]
-#[path = "tests/scripted.rs"]
 pub mod scripted;
 pub mod shared;
 pub mod small_writes;

@@ -61,7 +61,6 @@ pub struct RemotePath {
     /// The server's host, as given by the user.
     pub host: String,
     /// Why another transport replaced the requested one; null if none did.
-    #[serde(default)]
     pub fallback: Option<Fallback>,
 }
 

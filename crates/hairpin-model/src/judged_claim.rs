@@ -17,7 +17,6 @@ pub struct Judgement {
     /// Measured value in `measured_unit`; null if not measured.
     pub measured: Option<Figure>,
     /// By these bounds a figure without an interval is judged; null with an interval, or with too few rounds.
-    #[serde(default)]
     pub outer_bounds: Option<OuterBounds>,
     /// Unit of `measured`: the published unit, or `x` for a ratio and `share` for a share.
     pub measured_unit: Option<String>,
@@ -202,7 +201,6 @@ pub struct ClaimsReport {
     /// Seed of every run; null if nothing was run.
     pub seed: Option<u64>,
     /// The server's host, if it is not the client's; else null.
-    #[serde(default)]
     pub to: Option<String>,
     /// The client's machine; null if nothing was run.
     pub environment: Option<Environment>,

@@ -27,7 +27,6 @@ pub const TESTED: &str = "claims.json";
 ///
 /// # Panics
 /// Never: the files are part of the program, and a test reads them.
-#[must_use]
 pub fn texts() -> &'static [Text] {
     static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
         let read = |(name, text): &(&str, &str)| {
@@ -103,7 +102,6 @@ pub struct SelectedClaims {
 const ONE_HOST_FLAGS: [&str; 6] = ["--placement", "--ends", "--load-cpu", "--link", "--cpu-idle", "--sysctl"];
 
 /// Removes flags that apply only on one host from a run's command.
-#[must_use]
 pub fn between_hosts(words: Vec<String>) -> Vec<String> {
     let mut left = Vec::with_capacity(words.len());
     let mut words = words.into_iter();
@@ -119,7 +117,6 @@ pub fn between_hosts(words: Vec<String>) -> Vec<String> {
 
 impl SelectedClaims {
     /// Names of the runs that test these claims, each once, in order of first use.
-    #[must_use]
     pub fn runs(&self) -> Vec<&str> {
         names::distinct(self.claims.iter().flat_map(Claim::runs))
     }
@@ -141,7 +138,6 @@ impl SelectedClaims {
     }
 
     /// Description of the text.
-    #[must_use]
     pub fn source(&self) -> Source {
         let Text { letter, title, author, publisher, url, retrieved, what, setting, .. } = self.text.clone();
         Source { letter, title, author, publisher, url, retrieved, what, setting, quote: String::new() }

@@ -56,7 +56,10 @@ fn first_tables(page: &mut Page, run: &Run, extent: Extent) {
 fn top_finding(page: &mut Page, run: &Run) {
     let speaks = |finding: &&Finding| finding.severity != Severity::Note;
     let [(_, causes), (_, of_run)] = findings::by_subject(run);
-    let of_default = |finding: &&Finding| finding.cases.iter().filter_map(|id| run.case(id)).any(has_default_options);
+    let is_default = |row: &CaseSummary| {
+        row.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
+    };
+    let of_default = |finding: &&Finding| finding.cases.iter().filter_map(|id| run.case(id)).any(is_default);
     let causes: Vec<&Finding> = causes.into_iter().filter(speaks).collect();
     let of_run = of_run.into_iter().filter(speaks).filter(|finding| finding.code != wording::NOISY_CODE);
     let top = causes.iter().copied().find(of_default).or(causes.first().copied());
@@ -71,10 +74,6 @@ fn top_finding(page: &mut Page, run: &Run) {
         let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
         page.item("Check: ", style, &findings::proof(proved));
     }
-}
-
-fn has_default_options(row: &CaseSummary) -> bool {
-    row.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
 }
 
 fn cause(run: &Run, finding: &Finding) -> String {

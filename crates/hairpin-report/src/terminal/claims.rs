@@ -124,6 +124,9 @@ fn show_row(page: &mut Page, row: &JudgedRow, told: &mut String) {
     let is_untested = row.missing.is_some() || row.skipped.is_some();
     let reason = if is_untested { String::new() } else { claim_wording::why(of) };
     let (figures, has_reason) = (claim_wording::figures(row), !reason.is_empty());
+    // A reason names what was measured.
+    let subject = claim_wording::subject(row).filter(|_| figures.is_some());
+    let subject = subject.map(|subject| format!("Measured: {subject}."));
     let reason = if figures.is_some() { None } else { new(reason) };
     let notes: Vec<String> = claim_wording::notes(row).into_iter().filter_map(&mut new).collect();
     let rule = claim_wording::rule(row).filter(|_| row.shown.is_none()).and_then(&mut new);
@@ -148,7 +151,6 @@ fn show_row(page: &mut Page, row: &JudgedRow, told: &mut String) {
     if let Some(picture) = picture(row, page.look.width.saturating_sub(ROW_INDENT + 2).clamp(20, PICTURE_WIDTH)) {
         page.line(PLAIN, &format!("{:ROW_INDENT$}{picture}", ""));
     }
-    let subject = claim_wording::subject(row).map(|subject| format!("Measured: {subject}."));
     for text in subject.into_iter().chain(reason).chain(notes).chain(rule) {
         page.paragraph(ROW_INDENT, DIM, &text);
     }

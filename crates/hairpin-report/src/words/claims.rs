@@ -75,7 +75,7 @@ fn undecided(claim: &JudgedClaim) -> Vec<String> {
     let other = other.map(|reason| shows(reason, None));
     let has = if cases.len() == 1 { "has" } else { "have" };
     let invalid = (!cases.is_empty()).then(|| format!("{} {has} no valid figures", joined(&cases)));
-    figures.into_iter().take(MAX_CLAUSES).map(clause).chain(invalid).chain(other).collect()
+    distinct(figures.into_iter().take(MAX_CLAUSES).map(clause).chain(invalid).chain(other))
 }
 
 /// The reasons why figures are absent.
@@ -140,7 +140,9 @@ fn would_decide(reason: &Reason) -> &'static str {
         Reason::NoFallback { .. } => "a path that blocks UDP",
         Reason::Order { steps, .. } => match steps.iter().find_map(|step| step.absent.as_deref()) {
             Some(absent) => would_decide(absent),
-            None if steps.iter().any(lacks_interval) => MORE_ROUNDS_IN_STATE,
+            None if steps.iter().filter_map(|step| step.ratio).any(|ratio| ratio.interval().is_none()) => {
+                MORE_ROUNDS_IN_STATE
+            }
             None => "more rounds",
         },
         Reason::Compared { place: Place::Unknown, .. } => MORE_ROUNDS_IN_STATE,
@@ -149,10 +151,6 @@ fn would_decide(reason: &Reason) -> &'static str {
 }
 
 const MORE_ROUNDS_IN_STATE: &str = "more rounds on a machine in one state";
-
-fn lacks_interval(step: &OrderStep) -> bool {
-    step.ratio.is_some_and(|ratio| ratio.interval().is_none())
-}
 
 /// Returns the reason for the verdict on a row, with the cases that were measured.
 fn why(row: &JudgedRow, reason: &Reason) -> String {

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use hairpin_model::{Outcome, Run};
 use hairpin_report::csv_table::{self, SamplesTable};
+use hairpin_report::words::write_claims;
 use hairpin_report::{html, terminal, time_sequence};
 use hairpin_store::{Folder, Listing, RunFolder, StoreError, write_named};
 
+use super::claims::listing;
 use super::exit::{Exit, Stopped};
-use super::{claims, output};
+use super::output;
 use crate::claims::TESTED;
+use crate::claims_folder::{locate_evidence, read_result};
 use crate::saved;
 use crate::session::RUNS;
 
@@ -25,7 +28,7 @@ pub const PAGE: &str = "report.html";
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = &matches.get_one::<PathBuf>("RUN").cloned().map_or_else(latest_run, Ok)?;
     let (folder, run) = match saved::open(path) {
-        Err(StoreError::NoRun { .. }) if path.join(TESTED).is_file() => return claims::report(path, matches),
+        Err(StoreError::NoRun { .. }) if path.join(TESTED).is_file() => return tested_claims(path, matches),
         opened => opened.map_err(Stopped::usage)?,
     };
     if let Some(which) = matches.get_one::<String>("ladder") {
@@ -33,6 +36,30 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     }
     show(&folder, &run, matches)?;
     write_report(&html::render(&run), matches, folder.files())
+}
+
+/// Shows the claims of a folder, and writes their page again.
+///
+/// # Errors
+/// If the result cannot be read, the page cannot be written, or a table of runs is asked for.
+fn tested_claims(folder: &Path, matches: &ArgMatches) -> Result<Exit, Stopped> {
+    if let Some(flag) = ["csv", "ladder"].into_iter().find(|flag| matches.contains_id(flag)) {
+        let why = format!(
+            "{} contains claims, which have no --{flag} (hint: each folder in it is a run)",
+            folder.display()
+        );
+        return Err(Stopped::usage(why));
+    }
+    let mut report = read_result(folder).map_err(Stopped::usage)?;
+    write_claims(&mut report);
+    let files =
+        Folder::open(folder).map_err(|error| Stopped::usage(format!("cannot open {}: {error}", folder.display())))?;
+    let page = html::render_claims(&report);
+    if !matches.get_flag("json") {
+        report.claims.iter_mut().for_each(|claim| locate_evidence(claim, folder));
+    }
+    listing::show(&report, matches);
+    write_report(&page, matches, &files)
 }
 
 /// Writes the page to the path that the user gave, else into the folder. Everything else was printed.

@@ -9,9 +9,9 @@ use hairpin_model::{ClaimsReport, ListedClaims, ListedRun, Runs, printable, quan
 use hairpin_report::terminal::{Look, render_item};
 use hairpin_store::{Listing, SavedRun, StoreError};
 
-use super::claims::saved_results;
 use super::exit::{Exit, Stopped};
 use super::output;
+use crate::claims_folder::saved_results;
 use crate::session::RUNS;
 
 /// Lists the runs and the tested claims in a folder.

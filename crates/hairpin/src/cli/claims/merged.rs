@@ -2,66 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_model::quantities::counted;
 use hairpin_model::{ClaimsReport, Environment, JudgedClaim, JudgedRow};
-use hairpin_report::html;
 use hairpin_report::words::write_claims;
-use hairpin_store::Folder;
 
-use super::listing::{new_report, planned, show};
-use crate::claims::{SelectedClaims, TESTED, choose, texts};
+use super::listing::{new_report, planned};
+use crate::claims::{SelectedClaims, choose, texts};
+use crate::claims_folder::{locate_evidence, read_result, saved_results};
 use crate::cli::exit::{Exit, Stopped};
-use crate::cli::measure::shown;
 use crate::cli::output;
-use crate::cli::report::write_report;
 use crate::session::{RUNS, now_unix_s};
-
-/// Maximum number of folders of claims that are read, newest first, maximum size of a result, and of all together.
-const MAX_FOLDERS: usize = 100;
-const MAX_RESULT_BYTES: u64 = 8 << 20;
-const MAX_RESULTS_BYTES: u64 = 64 << 20;
-
-/// Reads the result of a run of claims. The error names the file.
-pub(super) fn read_result(path: &Path) -> Result<ClaimsReport, String> {
-    let file = if path.is_dir() { path.join(TESTED) } else { path.to_owned() };
-    let mut text = String::new();
-    let read = File::open(&file).and_then(|opened| opened.take(MAX_RESULT_BYTES).read_to_string(&mut text));
-    let hint = "give claims.json, or the folder that `hairpin claims run` made";
-    read.map_err(|error| format!("cannot read {}: {error} (hint: {hint})", shown(&file)))?;
-    let report: ClaimsReport = serde_json::from_str(&text).map_err(|error| {
-        format!("{} is no result of this version: {error} (hint: repeat `hairpin claims run`)", shown(&file))
-    })?;
-    Ok(report)
-}
-
-/// The results in a folder, newest first, and how many could not be read.
-pub(crate) fn saved_results(folder: &Path) -> (Vec<(PathBuf, ClaimsReport)>, u64) {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
-    let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join(TESTED).is_file()).collect();
-    // The names begin with the time.
-    folders.sort_unstable_by(|a, b| b.cmp(a));
-    folders.truncate(MAX_FOLDERS);
-    let (mut results, mut unreadable, mut left_bytes) = (Vec::new(), 0, MAX_RESULTS_BYTES);
-    for folder in folders {
-        let size_bytes = folder.join(TESTED).metadata().map_or(u64::MAX, |file| file.len());
-        let read = left_bytes.checked_sub(size_bytes).and_then(|left| Some((left, read_result(&folder).ok()?)));
-        match read {
-            Some((left, report)) => {
-                left_bytes = left;
-                results.push((folder, report));
-            }
-            None => unreadable += 1,
-        }
-    }
-    results.sort_by_key(|(_, report)| std::cmp::Reverse(report.started_unix_s));
-    (results, unreadable)
-}
 
 /// The claims, each with its latest verdict by its present rules on this host alone.
 pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
@@ -101,35 +54,6 @@ pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> Claim
     report.runs = chosen.iter().flat_map(|of| of.runs().into_iter().map(|run| planned(of, run))).collect();
     write_claims(&mut report);
     report
-}
-
-/// Puts the folder of the claims before the paths of their runs.
-fn locate_evidence(claim: &mut JudgedClaim, folder: &Path) {
-    for row in &mut claim.rows {
-        row.evidence = row.evidence.take().map(|file| shown(&folder.join(file)));
-    }
-}
-
-/// Shows the claims of a folder, and writes their page again.
-///
-/// # Errors
-/// If the result cannot be read, the page cannot be written, or a table of runs is asked for.
-pub(crate) fn report(folder: &Path, matches: &ArgMatches) -> Result<Exit, Stopped> {
-    if let Some(flag) = ["csv", "ladder"].into_iter().find(|flag| matches.contains_id(flag)) {
-        let why =
-            format!("{} contains claims, which have no --{flag} (hint: each folder in it is a run)", shown(folder));
-        return Err(Stopped::usage(why));
-    }
-    let mut report = read_result(folder).map_err(Stopped::usage)?;
-    write_claims(&mut report);
-    let files =
-        Folder::open(folder).map_err(|error| Stopped::usage(format!("cannot open {}: {error}", shown(folder))))?;
-    let page = html::render_claims(&report);
-    if !matches.get_flag("json") {
-        report.claims.iter_mut().for_each(|claim| locate_evidence(claim, folder));
-    }
-    show(&report, matches);
-    write_report(&page, matches, &files)
 }
 
 /// Whether both are the same claim of one text: files of users may have equal letters.

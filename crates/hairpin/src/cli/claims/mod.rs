@@ -1,6 +1,6 @@
 //! `hairpin claims`: shows published claims with their latest verdicts, and tests which of them hold here.
 
-mod listing;
+pub(super) mod listing;
 mod merged;
 mod run;
 
@@ -11,8 +11,6 @@ use clap::ArgMatches;
 use self::listing::{chosen, show};
 use super::exit::{Exit, Stopped};
 use crate::program::Program;
-
-pub(super) use merged::{report, saved_results};
 
 /// Shows the claims, tests them, or compares their verdicts with those of another machine.
 ///

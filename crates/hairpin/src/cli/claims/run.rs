@@ -16,8 +16,8 @@ use hairpin_report::{html, words};
 use hairpin_store::Folder;
 
 use super::listing::{chosen, new_report, planned, show};
-use super::merged;
 use crate::claims::{SelectedClaims, TESTED, between_hosts};
+use crate::claims_folder::read_result;
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::measure::{Ends, session_of, shown};
 use crate::cli::report::{PAGE, write_page};
@@ -219,7 +219,9 @@ impl Tests<'_> {
 
     fn session(&self, words: Vec<String>) -> Result<Session<'_>, String> {
         let matches = command::command(self.program).try_get_matches_from(&words);
-        let matches = matches.map_err(|error| first_line(&error.to_string()))?;
+        let first_line =
+            |text: String| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let matches = matches.map_err(|error| first_line(error.to_string()))?;
         let Some((experiment, matches)) = matches.subcommand() else {
             return Err("its command names no experiment".to_owned());
         };
@@ -335,10 +337,6 @@ impl RunOptions {
     }
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-}
-
 fn record_run(report: &mut ClaimsReport, run: &Result<Run, String>, mut test_run: TestRun) {
     match run {
         Ok(run) => {
@@ -361,7 +359,7 @@ fn open_folder(folder: &Path) -> Result<(Folder, Option<ClaimsReport>), Stopped>
     if !files.holds(TESTED) {
         return Ok((files, None));
     }
-    let earlier = merged::read_result(folder).map_err(Stopped::usage)?;
+    let earlier = read_result(folder).map_err(Stopped::usage)?;
     if earlier.state != State::Interrupted {
         let path = shown(folder);
         return Err(Stopped::usage(format!("{path} already holds tested claims (hint: use another folder)")));

@@ -34,7 +34,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
 
 /// Adds each profile to a list: name, summary, figures.
 pub(in crate::cli) fn add(list: &mut Lines) {
-    for profile in builtin::ALL {
+    for profile in builtin::ALL.iter() {
         list.item(profile.name, profile.summary);
         if profile.line != profile.name {
             list.item("", profile.line);
@@ -43,7 +43,6 @@ pub(in crate::cli) fn add(list: &mut Lines) {
 }
 
 /// All built-in profiles for JSON.
-#[must_use]
 pub fn profiles() -> Vec<ListedLink> {
     builtin::ALL.iter().map(|builtin| as_json(Some(builtin), &builtin.profile())).collect()
 }
