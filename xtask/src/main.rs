@@ -11,6 +11,7 @@
 
 mod aarch64;
 mod captures;
+mod catalog;
 mod ci;
 mod commands;
 mod coverage;

@@ -179,7 +179,6 @@ pub struct Answer {
     #[serde(default)]
     pub pairs: Vec<Pair>,
     /// The best remedy, if the run has exchanges and a remedy is proved to be faster than default options.
-    #[serde(default)]
     pub best_remedy: Option<BestRemedy>,
     /// The knee of each sweep, if loads were offered at several rates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

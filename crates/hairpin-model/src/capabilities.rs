@@ -100,11 +100,6 @@ pub struct KnownLink {
 }
 
 impl HostCapabilities {
-    /// The same host without other programs.
-    pub fn as_if_idle(&self) -> Self {
-        Self { busy_per_cpu: 0.0, ..self.clone() }
-    }
-
     /// The names of all transports.
     pub fn names(&self) -> Vec<&'static str> {
         self.candidates.iter().map(|candidate| candidate.card.name).collect()

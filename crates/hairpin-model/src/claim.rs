@@ -189,16 +189,12 @@ pub struct Test {
     /// The last change of the rule.
     pub changed: RuleChange,
     /// What replaces a missing part of the text's setting, if anything.
-    #[serde(default)]
     pub stand_in: Option<String>,
     /// What replaces the path; unused between two hosts.
-    #[serde(default)]
     pub path_stand_in: Option<String>,
     /// Why the figure is only what the set-up returns; it is shown and decides nothing.
-    #[serde(default)]
     pub given_back: Option<String>,
     /// The same, if the replacement of the path is the reason; unused between two hosts.
-    #[serde(default)]
     pub path_given_back: Option<String>,
 }
 
@@ -247,14 +243,12 @@ pub enum Rule {
     AtLeast {
         of: Measure,
         /// In the published unit; default: the published number, or the lower end of the published range.
-        #[serde(default)]
         bound: Option<f64>,
     },
     /// The figure is at most the bound.
     AtMost {
         of: Measure,
         /// In the published unit; default: the published number, or the upper end of the published range.
-        #[serde(default)]
         bound: Option<f64>,
     },
     /// At least this share of one case's figure disappears in another.
@@ -305,7 +299,6 @@ pub enum Rule {
         /// Both cases at low load.
         low: Box<[Selector; 2]>,
         /// The run with the cases at low load; default: the test's own run.
-        #[serde(default)]
         low_run: Option<String>,
         /// Both cases at full load, in the same order.
         full: Box<[Selector; 2]>,
@@ -393,10 +386,8 @@ pub struct Measure {
     /// Several cases only with `against`.
     pub case: Pool,
     /// The case to divide by.
-    #[serde(default)]
     pub against: Option<Pool>,
     /// The run with the case `against`; default: the test's own run.
-    #[serde(default)]
     pub against_run: Option<String>,
 }
 

@@ -431,37 +431,23 @@ impl Flow {
         if let Some(exchange) = self.load.exchange() {
             words.push(exchange.remedy.to_string());
             words.push(format!("{} B", exchange.writes.in_words()));
-            if exchange.gap_ns > 0 {
-                words.push(format!("gap {}", exact_duration(exchange.gap_ns)));
-            }
-            if exchange.pipeline > 1 {
-                words.push(format!("{} in flight", exchange.pipeline));
-            }
+            words.extend((exchange.gap_ns > 0).then(|| format!("gap {}", exact_duration(exchange.gap_ns))));
+            words.extend((exchange.pipeline > 1).then(|| format!("{} in flight", exchange.pipeline)));
         }
         match (&self.load, self.load.size_bytes(), self.load.reply_size_bytes()) {
             (Load::Messages { batch, observer, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));
-                if *batch > 1 {
-                    words.push(format!("batch {batch}"));
-                }
-                if *observer != Observer::Sampled {
-                    words.push(format!("observer {observer}"));
-                }
+                words.extend((*batch > 1).then(|| format!("batch {batch}")));
+                words.extend((*observer != Observer::Sampled).then(|| format!("observer {observer}")));
             }
             (Load::Stream { source, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));
-                if *source == Source::File {
-                    words.push("from a file".to_owned());
-                }
+                words.extend((*source == Source::File).then(|| "from a file".to_owned()));
             }
             (Load::Offered { arrivals, pacing, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));
-                if *arrivals != Arrivals::Fixed {
-                    words.push(arrivals.to_string());
-                }
-                if *pacing != Pacing::SleepSpin {
-                    words.push(format!("pacing {pacing}"));
-                }
+                words.extend((*arrivals != Arrivals::Fixed).then(|| arrivals.to_string()));
+                words.extend((*pacing != Pacing::SleepSpin).then(|| format!("pacing {pacing}")));
             }
             (Load::Exchange { exchange: Exchange { reply_writes: Some(writes), .. }, .. }, ..) => {
                 words.push(format!("answer {} B", writes.in_words()));
@@ -481,9 +467,7 @@ impl Flow {
         }));
         for (count, what) in [(self.threads, "threads"), (self.connections, "connections"), (self.streams, "streams")]
         {
-            if count > 1 {
-                words.push(format!("{count} {what}"));
-            }
+            words.extend((count > 1).then(|| format!("{count} {what}")));
         }
         match self.connection_use {
             ConnectionUse::Own => {}

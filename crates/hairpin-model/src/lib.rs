@@ -111,8 +111,8 @@ pub use link::{
 };
 pub use link_ends::{DropCounter, DroppedAfter, LinkEnds};
 pub use listed::{
-    Catalog, LinkRun, Links, ListedExperiment, ListedKnob, ListedLink, ListedOption, ListedPlacement, ListedRemedy,
-    ListedRun, ListedStage, ListedTransport, Relay, Runs, SkippedEntry,
+    Catalog, LinkRun, Links, ListedClaims, ListedExperiment, ListedKnob, ListedLink, ListedOption, ListedPlacement,
+    ListedRemedy, ListedRun, ListedStage, ListedTransport, Relay, Runs, SkippedEntry,
 };
 pub use machine::{Machine, MachineState};
 pub use names::UnknownName;

@@ -128,10 +128,8 @@ pub struct Streamed {
     /// Further counts of a receiver; null at a sender.
     pub arrivals: Option<Received>,
     /// Further counts of a sender; null at a receiver.
-    #[serde(default)]
     pub departures: Option<Sent>,
     /// Evenness of arrivals at a receiver if the kernel paced; null elsewhere.
-    #[serde(default)]
     pub arrivals_apart: Option<PacingError>,
     /// At a receiver, one-way latency (due to received); at the sender of an open loop, lateness (due to sent).
     #[serde(default)]

@@ -22,7 +22,7 @@ pub enum Reason {
     Widens { figure: FigureName, full: CaseRatio, low: CaseRatio },
     /// Outputs of the run. `options`: the options requested at the client, if options are among the outputs.
     Kept { case: String, reported: Vec<Kept>, absent: Vec<Kept>, options: Vec<Effective> },
-    /// The captured packets with their times in ns, and the first absent packet.
+    /// The captured packets with their times at the client in ns, and the first absent packet.
     Packets { case: String, seen: Vec<(EventKind, i64)>, absent: Option<EventKind> },
     /// Traced writes, when the last write and the answer ended, and the published writes if they differ.
     Pattern { case: String, written: Option<Writes>, ended_ns: [Option<i64>; 2], published: Option<Writes> },
@@ -32,8 +32,12 @@ pub enum Reason {
     NoFallback { case: String, from: String, to: String },
     /// The share of rounds in which the figure reaches the bound.
     Often { figure: FigureName, case: String, place: Place, rounds: u64, reached: u64, bound: f64, share: f64 },
-    /// Refuted alone, but not with the correction for several rows.
-    OneOfSeveral { measured: Box<Reason>, rows: u64 },
+    /// Refuted alone, but not with the correction for several comparisons that could refute the claim.
+    OneOfSeveral {
+        measured: Box<Reason>,
+        #[serde(alias = "rows")]
+        comparisons: u64,
+    },
     /// A part that the test needs is missing.
     Missing { part: String },
     /// Not tested between two hosts.
@@ -143,6 +147,14 @@ pub enum Bound {
     },
 }
 
+/// The range of a figure's rounds, or of batches of them, extended by its width on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct OuterBounds {
+    pub low: f64,
+    pub high: f64,
+    pub rounds: u64,
+}
+
 /// Two adjacent names of a published order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OrderStep {
@@ -151,6 +163,9 @@ pub struct OrderStep {
     pub verdict: Verdict,
     /// Figure of the second case / figure of the first.
     pub ratio: Option<Figure>,
+    /// By these bounds a ratio without an interval is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outer_bounds: Option<OuterBounds>,
     /// Why the ratio is missing.
     pub absent: Option<Box<Reason>>,
 }

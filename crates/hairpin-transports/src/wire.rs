@@ -470,21 +470,15 @@ pub enum Unsupported {
 }
 
 impl Unsupported {
-    fn cause(self) -> &'static str {
+    /// The cause and the hint.
+    fn words(self) -> [&'static str; 2] {
+        const OPEN_OWN: &str = "let the transport open its own";
         match self {
-            Self::SecondWire => "carries one stream per connection",
-            Self::SecondConnection => "accepts one connection per listener",
-            Self::BoundSocket => "cannot listen on a socket that is already bound",
-            Self::AcceptedSocket => "cannot take over a connection that is already accepted",
-            Self::ConfirmedSocket => "cannot take over a datagram socket that is already connected",
-        }
-    }
-
-    fn hint(self) -> &'static str {
-        match self {
-            Self::SecondWire => "open another connection",
-            Self::SecondConnection => "listen again",
-            Self::BoundSocket | Self::AcceptedSocket | Self::ConfirmedSocket => "let the transport open its own",
+            Self::SecondWire => ["carries one stream per connection", "open another connection"],
+            Self::SecondConnection => ["accepts one connection per listener", "listen again"],
+            Self::BoundSocket => ["cannot listen on a socket that is already bound", OPEN_OWN],
+            Self::AcceptedSocket => ["cannot take over a connection that is already accepted", OPEN_OWN],
+            Self::ConfirmedSocket => ["cannot take over a datagram socket that is already connected", OPEN_OWN],
         }
     }
 }
@@ -505,7 +499,7 @@ impl Hinted for TransportError {
                 format!("no answer over {transport}: {sent} datagrams were sent to {address} in {after}, and {back}")
             }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
-            Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),
+            Self::Unsupported { transport, what } => format!("{transport} {}", what.words()[0]),
             Self::Impossible(why) => why.cause(),
         }
     }
@@ -521,7 +515,7 @@ impl Hinted for TransportError {
                 "is the server running? a firewall may drop datagrams to its port, or the answers".to_owned()
             }
             Self::Abandoned => String::new(),
-            Self::Unsupported { what, .. } => what.hint().to_owned(),
+            Self::Unsupported { what, .. } => what.words()[1].to_owned(),
             Self::Impossible(why) => why.hint(),
         }
     }

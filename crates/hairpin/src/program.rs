@@ -37,7 +37,6 @@ pub struct Program {
 ///
 /// # Panics
 /// If two transports have the same name, or one of `own` claims to be the reference.
-#[must_use]
 #[allow(clippy::exit, clippy::print_stderr, reason = "a part of a round has no caller to return to")]
 pub fn round_main(own: &'static [&'static dyn Transport]) -> Program {
     // If this fails, a write beyond the limit still ends the program.
@@ -59,7 +58,6 @@ impl Program {
     ///
     /// # Panics
     /// As [`round_main`], or if this process has already registered other transports.
-    #[must_use]
     pub fn at(path: impl Into<PathBuf>, own: &'static [&'static dyn Transport]) -> Self {
         hairpin_transports::register(own);
         Self::new(Some(path.into()))

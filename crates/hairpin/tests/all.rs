@@ -13,7 +13,6 @@ mod claims;
 mod claims_between_hosts;
 mod claims_files;
 mod claims_ledger;
-mod claims_worlds;
 mod cli;
 mod comparing;
 mod experiment_double;

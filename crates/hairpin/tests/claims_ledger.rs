@@ -117,6 +117,12 @@ fn every_claim_has_a_short_quotation_a_mechanism_and_advice() {
         } else {
             assert!(words <= MAX_QUOTE_WORDS, "{}: {words} words", claim.id);
         }
+        // The quotations of the other texts are lines of output.
+        if claim.id.starts_with('E') {
+            let begins = claim.quote.starts_with("... ") || claim.quote.starts_with(char::is_uppercase);
+            let ends = claim.quote.ends_with(" ...") || claim.quote.ends_with(['.', '?', '!']);
+            assert!(begins && ends, "{}: a sentence, or dots where it is cut: {}", claim.id, claim.quote);
+        }
         for sentences in [&claim.why, &claim.so_what] {
             assert!(sentences.ends_with('.'), "{}: {sentences}", claim.id);
         }
@@ -438,7 +444,10 @@ fn claims_are_chosen_by_id_and_by_letter() {
     assert_eq!(ids(&["B", "B1"]).len(), 7, "each claim once");
     assert_eq!(ids(&[]).len(), 69);
     let unknown = choose(&all, &["A21".to_owned()]).expect_err("there is none");
-    assert_eq!(unknown.to_string(), "unknown claim `A21` (hint: text A has A1 to A20)");
+    assert_eq!(
+        unknown.to_string(),
+        "unknown claim `A21` (hint: there are A1 to A20, B1 to B7, C1 to C9, D1 to D6 and E1 to E27)"
+    );
     let unknown = choose(&all, &["F1".to_owned()]).expect_err("there is no such text");
     assert!(unknown.to_string().starts_with("unknown claim `F1` (hint: "), "{unknown}");
     let chosen = choose(&all, &["B1".to_owned(), "B2".to_owned(), "B4".to_owned()]).expect("they are known");

@@ -9,6 +9,8 @@ mod pools;
 mod several;
 mod supposed;
 mod under_load;
+mod warnings;
+mod worlds;
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,8 @@ pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
 
 /// Returns all pairs of valid cases: A/A, neighbours on each ladder, and cases that differ in one thing.
 pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
-    let is_measured = |case: &CaseSummary| judged_value(case).is_some();
+    let is_measured =
+        |case: &CaseSummary| ladder::compared_by(&[case]).first().is_some_and(|by| case.compared(*by).is_some());
     let usable: Vec<&CaseSummary> = cases.iter().filter(|case| case.valid && is_measured(case)).collect();
     let mut pairs = aa_pairs(&usable);
     pairs.extend(neighbours(&usable));
@@ -39,10 +40,6 @@ fn aa_pairs<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
 /// Returns the case without its injected fault: the calibration `slower` injects a fault only into the replicate.
 fn without_fault(case: &Case) -> Case {
     case.without_replicate().with(|changed| changed.injected_fault = None)
-}
-
-fn judged_value(case: &CaseSummary) -> Option<f64> {
-    case.compared(*ladder::compared_by(&[case]).first()?).map(|figure| figure.value)
 }
 
 /// Returns the neighbours on each ladder, the better case first. A ladder has cases that are equal except for the
@@ -167,7 +164,9 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     let [one, other] = [first, second].map(|case| choices(&without_pacing_rate(case)));
     let differs = |about: &Subject| one.get(about) != other.get(about);
     let differing: Vec<Subject> = one.keys().copied().filter(differs).collect();
-    let by_rank = |of: &dyn Fn(&Case) -> Option<u64>| Some(baseline_by_rank(of(first)?, of(second)?));
+    let by_rank = |of: &dyn Fn(&Case) -> Option<u64>| {
+        Some(if of(second)? < of(first)? { Baseline::Second } else { Baseline::First })
+    };
     match (differing.as_slice(), first.injected_fault == second.injected_fault) {
         ([], false) => by_rank(&|case| Some(u64::from(case.injected_fault.is_some()))),
         ([Subject::Remedy], true) => {
@@ -200,10 +199,6 @@ fn without_pacing_rate(case: &Case) -> Case {
             }
         }
     })
-}
-
-fn baseline_by_rank(first: u64, second: u64) -> Baseline {
-    if second < first { Baseline::Second } else { Baseline::First }
 }
 
 /// Whether the pair is compared: every remedy with `default`, and the counter-experiments of findings. Other pairs

@@ -19,7 +19,7 @@ use super::support::{
     evidence, evidence_of, with_option,
 };
 
-pub(super) const CARD: FindingCard = FindingCard {
+pub(crate) const CARD: FindingCard = FindingCard {
     code: "congestion-control",
     about: About::Cause,
     what: "large messages over TCP with a congestion control that paces, such as bbr",

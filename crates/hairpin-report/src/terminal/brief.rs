@@ -5,7 +5,10 @@ use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, below_the_table, calibrations, choice, failure_lines, fallbacks, first_table, notes};
+use super::{
+    Look, answer, below_the_ladder, calibrations, causes_and_run, choice, failure_lines, fallbacks, first_table,
+    notes,
+};
 use crate::{findings, trust, wording};
 
 /// Maximum lines of one kind. Further lines are only counted.
@@ -35,7 +38,8 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
     first_tables(&mut page, run, Extent::More);
-    below_the_table(&mut page, run);
+    below_the_ladder(&mut page, run);
+    causes_and_run(&mut page, run);
     page.finish()
 }
 
@@ -52,7 +56,10 @@ fn first_tables(page: &mut Page, run: &Run, extent: Extent) {
 fn top_finding(page: &mut Page, run: &Run) {
     let speaks = |finding: &&Finding| finding.severity != Severity::Note;
     let [(_, causes), (_, of_run)] = findings::by_subject(run);
-    let of_default = |finding: &&Finding| finding.cases.iter().filter_map(|id| run.case(id)).any(has_default_options);
+    let is_default = |row: &CaseSummary| {
+        row.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
+    };
+    let of_default = |finding: &&Finding| finding.cases.iter().filter_map(|id| run.case(id)).any(is_default);
     let causes: Vec<&Finding> = causes.into_iter().filter(speaks).collect();
     let of_run = of_run.into_iter().filter(speaks).filter(|finding| finding.code != wording::NOISY_CODE);
     let top = causes.iter().copied().find(of_default).or(causes.first().copied());
@@ -67,10 +74,6 @@ fn top_finding(page: &mut Page, run: &Run) {
         let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
         page.item("Check: ", style, &findings::proof(proved));
     }
-}
-
-fn has_default_options(row: &CaseSummary) -> bool {
-    row.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
 }
 
 fn cause(run: &Run, finding: &Finding) -> String {

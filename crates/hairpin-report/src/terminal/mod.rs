@@ -30,6 +30,7 @@ use page::{BAD, CODE, DIM, GOOD, LEAD, PLAIN, Page, WARN};
 use one_way::Extent;
 
 pub use brief::{render_brief, render_more};
+pub use changes::markdown_comparison;
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
 
@@ -44,12 +45,6 @@ pub fn render(run: &Run, look: &Look) -> String {
     neighbours(&mut page, run);
     causes_and_run(&mut page, run);
     page.finish()
-}
-
-/// Shows everything below the tables: notes, findings, failures and the machine.
-fn below_the_table(page: &mut Page, run: &Run) {
-    below_the_ladder(page, run);
-    causes_and_run(page, run);
 }
 
 fn causes_and_run(page: &mut Page, run: &Run) {
@@ -71,11 +66,6 @@ pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
     let mut page = Page::new(*look);
     changes::show(&mut page, report);
     page.finish()
-}
-
-/// Renders the comparison as Markdown tables, for instance for a pull request.
-pub fn markdown_comparison(report: &ComparisonReport) -> String {
-    changes::markdown(report)
 }
 
 /// Renders published claims as text: a list, or tested claims with their verdicts.

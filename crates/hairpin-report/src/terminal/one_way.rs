@@ -269,8 +269,8 @@ fn legend(columns: &[Shown], chosen: &[usize]) -> String {
     let is_shown = |name: &str| chosen.iter().any(|column| columns[*column].name == name);
     let mut parts: Vec<&str> =
         LEGEND.iter().filter(|(name, _)| is_shown(name)).map(|(_, meaning)| *meaning).collect();
-    if chosen.iter().any(|column| columns[*column].title().ends_with(" c")) {
-        parts.push("c client, s server");
-    }
+    parts.extend(
+        (chosen.iter().any(|column| columns[*column].title().ends_with(" c"))).then_some("c client, s server"),
+    );
     parts.join("; ")
 }

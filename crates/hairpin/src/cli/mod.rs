@@ -38,7 +38,6 @@ use crate::program::Program;
 const RECORDER_COST: &str = "__recorder-cost";
 
 /// Runs the program with these arguments, of which the first is its name.
-#[must_use]
 pub fn run(program: &Program, arguments: &[OsString]) -> ExitCode {
     if arguments.get(1).is_some_and(|word| word == RECORDER_COST) {
         return recorder_cost().into();
