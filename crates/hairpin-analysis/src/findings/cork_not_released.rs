@@ -9,7 +9,7 @@
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::RELEASE_CORK;
 use hairpin_model::options::OptionName;
-use hairpin_model::time_sequence::WaitCause;
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::trace::End;
 use hairpin_model::{
     CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
@@ -66,7 +66,7 @@ fn find_cork_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
 }
 
 fn is_timer_hold(_: &TracedExchange, wait: &Wait) -> bool {
-    wait.cause == WaitCause::Cork && wait.end == End::Client && wait.until_ns - wait.from_ns >= MIN_TIMER_HOLD_NS
+    wait.cause == ExchangeState::Cork && wait.end == End::Client && wait.until_ns - wait.from_ns >= MIN_TIMER_HOLD_NS
 }
 
 #[cfg(test)]

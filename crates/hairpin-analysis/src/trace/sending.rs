@@ -7,6 +7,10 @@ use hairpin_model::{Call, Effective};
 pub(super) struct Sending {
     /// `TCP_NODELAY`; `None` if unknown or changed during the round.
     pub(super) nodelay: Option<bool>,
+    /// `SO_MAX_PACING_RATE`, if it was set.
+    pub(super) pacing_bytes_per_s: Option<u64>,
+    /// `SO_SNDBUF` as granted.
+    pub(super) sndbuf_bytes: Option<u64>,
     corked: Vec<Corked>,
 }
 
@@ -39,7 +43,15 @@ impl Sending {
             }
         }
         corked.extend(from_ns.map(|from_ns| Corked { from_ns, release: None }));
-        Self { nodelay: switch(options, OptionName::Nodelay), corked }
+        let number = |name: OptionName| {
+            options.iter().find(|option| option.name == name)?.after.parse().ok().filter(|value| *value > 0)
+        };
+        Self {
+            nodelay: switch(options, OptionName::Nodelay),
+            pacing_bytes_per_s: number(OptionName::PacingRate),
+            sndbuf_bytes: number(OptionName::Sndbuf),
+            corked,
+        }
     }
 
     pub(super) fn corked_at(&self, at_ns: u64) -> Option<&Corked> {

@@ -2,7 +2,8 @@
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
-use hairpin_model::time_sequence::{Event, EventKind, Source, WaitCause};
+use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::time_sequence::{Event, EventKind, Source};
 use hairpin_model::trace::End;
 use hairpin_model::{
     Answer, BestRemedy, Capture, Case, CaseSummary, CounterExperiment, Exchange, ExchangeFigures, Figure, Finding,
@@ -259,6 +260,7 @@ fn sequence(exchange: u64, mut events: Vec<Event>, waits: Vec<Wait>) -> TimeSequ
         duration_ns,
         events,
         waits,
+        states: Vec::new(),
     }
 }
 
@@ -286,8 +288,8 @@ fn none() -> TimeSequence {
         end_byte: bytes.1,
     };
     let waits = vec![
-        wait(WaitCause::DelayedAck, End::Server, 3800, late, (0, 2)),
-        wait(WaitCause::Nagle, End::Client, 12_700, late + 2200, (2, 200)),
+        wait(ExchangeState::DelayedAck, End::Server, 3800, late, (0, 2)),
+        wait(ExchangeState::Nagle, End::Client, 12_700, late + 2200, (2, 200)),
     ];
     sequence(12, events, waits)
 }
@@ -326,7 +328,7 @@ fn cork_forgotten() -> TimeSequence {
     events.extend(answer(late + 8000, 0));
     let cork = Wait {
         came_ns: None,
-        cause: WaitCause::Cork,
+        cause: ExchangeState::Cork,
         end: End::Client,
         from_ns: 600,
         until_ns: late,
