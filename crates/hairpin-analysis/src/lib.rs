@@ -13,6 +13,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod answer;
+pub mod causes;
 pub mod claims;
 pub mod compare;
 pub mod counters;

@@ -117,6 +117,17 @@ words! {
     }
 }
 
+impl Actor {
+    /// Returns the end that must act; `None` for the network or if unknown.
+    pub fn end(self) -> Option<End> {
+        match self {
+            Self::ClientProgram | Self::ClientKernel | Self::Client => Some(End::Client),
+            Self::ServerProgram | Self::ServerKernel | Self::Server => Some(End::Server),
+            Self::Network | Self::Unknown => None,
+        }
+    }
+}
+
 impl ExchangeState {
     /// Returns the states of a union; empty for a state.
     pub fn members(self) -> &'static [Self] {

@@ -7,14 +7,15 @@ use std::ops::Range;
 
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::time_sequence::EventKind;
-use hairpin_model::{TimeSequence, TracedExchange};
+use hairpin_model::{SocketSample, TimeSequence, TracedExchange};
 
-use hairpin_model::trace::{CallKind, StampKind};
+use hairpin_model::options::OptionName;
+use hairpin_model::trace::{CallKind, Recovery, StampKind};
 use hairpin_model::{Call, EndTrace, Packet, Stamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::small_writes;
+use crate::fixture::{granted, small_writes};
 use crate::fixture::traces::{self, MS, REQUEST, US, Wiretap, switches, uncaptured};
 
 /// Returns the trace without and with its capture; the results must be identical.
@@ -308,7 +309,9 @@ fn any_end() -> impl Strategy<Value = EndTrace> {
     let calls = proptest::collection::vec(call, 0..12);
     let stamp = (proptest::sample::select(StampKind::ALL.to_vec()), any_number(), any_number());
     let stamps = proptest::collection::vec(stamp, 0..12);
-    (calls, stamps).prop_map(|(calls, stamps)| EndTrace {
+    let samples = proptest::collection::vec(any_sample(), 0..6);
+    (calls, stamps, samples).prop_map(|(calls, stamps, samples)| EndTrace {
+        samples,
         calls: calls
             .into_iter()
             .map(|(kind, began_ns, ended_ns, first_byte, end_byte)| Call {
@@ -324,9 +327,29 @@ fn any_end() -> impl Strategy<Value = EndTrace> {
     })
 }
 
+fn any_sample() -> impl Strategy<Value = SocketSample> {
+    let bytes = (any_number(), any_number(), any_number(), any_number());
+    let rest = (any_number(), any_number(), any_number(), any_number(), any_number());
+    let recovery = proptest::option::of(proptest::sample::select(Recovery::ALL.to_vec()));
+    (any_number(), bytes, rest, recovery).prop_map(|(at_ns, bytes, rest, recovery)| SocketSample {
+        at_ns,
+        acked_bytes: bytes.0,
+        unacked_bytes: bytes.1,
+        not_sent_bytes: bytes.2,
+        received_bytes: bytes.3,
+        unacked_segments: rest.0,
+        cwnd_segments: rest.1,
+        send_window_bytes: rest.2,
+        unread_bytes: rest.3,
+        min_rtt_ns: rest.4,
+        recovery,
+    })
+}
+
 fn any_packet() -> impl Strategy<Value = Packet> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    let bytes = (any_number(), any_number(), proptest::option::of(any_number()));
+    let ack = (proptest::option::of(any_number()), proptest::option::of(any_number()));
+    let bytes = (any_number(), any_number(), ack);
     let times = (any_number(), proptest::option::of(any_number()));
     (times, any::<bool>(), flags, bytes).prop_map(|((at_ns, arrived_ns), client, (syn, fin, rst), bytes)| Packet {
         at_ns,
@@ -337,9 +360,9 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         psh: false,
         first_byte: bytes.0,
         end_byte: bytes.1,
-        ack_byte: bytes.2,
+        ack_byte: bytes.2.0,
         length_bytes: 66,
-        window_bytes: None,
+        window_bytes: bytes.2.1,
         arrived_ns,
     })
 }
@@ -353,15 +376,31 @@ proptest! {
         packets in proptest::collection::vec(any_packet(), 0..12),
         times in proptest::collection::vec((any_number(), any_number()), 0..4),
         (request_bytes, reply_bytes, clock_error_ns) in (any_number(), any_number(), any_number()),
+        (own_clock, nodelay, sndbuf) in (any::<bool>(), any::<bool>(), any_number()),
     ) {
+        let mut options = switches(if nodelay { "on" } else { "off" }, "on");
+        let numbers = [OptionName::Sndbuf, OptionName::PacingRate];
+        options.extend(numbers.map(|name| granted(name, &sndbuf.to_string())));
         let (exchange_began_ns, exchange_ended_ns) = times.into_iter().unzip();
         let trace = RoundTrace {
             exchange_began_ns, exchange_ended_ns, request_bytes, reply_bytes, clock_error_ns, client, server, packets,
             ..RoundTrace::default()
         };
-        for trace in both(trace) {
-            let figures = figures(&trace, "more", &switches("off", "on"));
+        for mut trace in both(trace) {
+            trace.server_has_own_clock = own_clock;
+            let figures = figures(&trace, "more", &options);
             prop_assert_eq!(figures.exchanges.len(), trace.exchange_began_ns.len());
+            // States cover each exchange exactly, without overlaps.
+            let Some(sequence) = figures.sequence else { continue };
+            let whole_ns = figures.exchanges[usize::try_from(sequence.exchange).unwrap() - 1].duration_ns;
+            let mut at_ns = 0;
+            for span in &sequence.states {
+                prop_assert!(span.from_ns == at_ns && span.until_ns > at_ns, "{:?}", sequence.states);
+                at_ns = span.until_ns;
+            }
+            prop_assert_eq!(at_ns, whole_ns);
+            let shares: f64 = figures.states.iter().map(|time| time.share).sum();
+            prop_assert!(figures.states.is_empty() || (shares - 1.0).abs() < 1e-9, "{:?}", figures.states);
         }
     }
 }

@@ -184,6 +184,17 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
                 name(figure)
             )
         }
+        Reason::InStates { case, states, at, rounds, possible, at_least, .. } => {
+            format!(
+                "Of the time of traced exchanges of {case}, {} is {}, and at most {} with what the evidence does not separate \
+                 ({}); the rule asks for {}.",
+                claim_wording::measured(judgement),
+                claim_wording::any_of(states, *at),
+                quantities::share(*possible),
+                counted(*rounds, "traced round"),
+                quantities::share(*at_least)
+            )
+        }
         Reason::OneOfSeveral { measured, rows } => {
             let (measured, rows) = (why(measured, judgement), counted(*rows, "row"));
             format!("{measured} With {rows} that could refute the claim by chance, this is not enough.")
