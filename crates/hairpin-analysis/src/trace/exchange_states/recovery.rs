@@ -32,41 +32,47 @@ pub(super) fn retransmissions(direction: &Direction<'_>, packets: &[Packet], sen
         .collect();
     acks.sort_unstable();
     let mut all = Vec::new();
-    // The last departure of the bytes before each end, and whether they arrived.
-    let mut sent: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
-    let mut highest = 0;
+    // The last departure of the bytes before each end, whether they arrived, and whether it was a retransmission.
+    let mut sent: BTreeMap<u64, (u64, bool, bool)> = BTreeMap::new();
+    let (mut highest, mut first_timers) = (0, 0.0);
     for segment in &direction.segments {
+        let is_arrived = segment.seen_ns.is_some();
+        let mut is_again = false;
         if segment.first_byte < highest
-            && let Some((_, (lost_ns, false))) = sent.range(segment.first_byte.saturating_add(1)..).next()
+            && let Some((_, (lost_ns, false, was_again))) = sent.range(segment.first_byte.saturating_add(1)..).next()
         {
             let follows_ack = acks[..acks.partition_point(|at_ns| *at_ns <= segment.left_ns)].last().is_some_and(
                 |at_ns| *at_ns > *lost_ns && segment.left_ns - at_ns <= MAX_EFFECT_DELAY_NS.max(direction.travel_ns),
             );
             let is_tail = segment.end_byte >= highest;
             let waited_ns = segment.left_ns.saturating_sub(*lost_ns);
-            all.push(Retransmission {
-                bytes: segment.first_byte..segment.end_byte,
-                lost_ns: *lost_ns,
-                left_ns: segment.left_ns,
-                state: if follows_ack && !is_tail { ExchangeState::FastRecovery } else { timer(sender, is_tail, waited_ns) },
-            });
+            let state = match (follows_ack, is_tail, was_again) {
+                (true, false, _) => ExchangeState::FastRecovery,
+                // A flight is probed once.
+                (_, false, _) | (_, _, true) => ExchangeState::RetransmissionTimeout,
+                _ if waited_ns < MIN_TIMEOUT_NS => ExchangeState::TailLossProbe,
+                _ => ExchangeState::ProbeOrTimeout,
+            };
+            first_timers += if is_tail && !*was_again { 1.0 } else { 0.0 };
+            let (bytes, left_ns) = (segment.first_byte..segment.end_byte, segment.left_ns);
+            all.push(Retransmission { bytes, lost_ns: *lost_ns, left_ns, state });
+            is_again = true;
         }
         highest = highest.max(segment.end_byte);
-        sent.insert(segment.end_byte, (segment.left_ns, segment.seen_ns.is_some()));
+        sent.insert(segment.end_byte, (segment.left_ns, is_arrived, is_again));
     }
+    let timer = counted_timer(sender, first_timers);
+    all.iter_mut().filter(|one| one.state == ExchangeState::ProbeOrTimeout).for_each(|one| one.state = timer);
     all
 }
 
-/// Returns the timer that led to a retransmission. A probe sends the last segment again, before the time-out if more than
-/// one segment is in flight. Without that, only the kernel's counters tell them apart.
-fn timer(sender: &EndTrace, is_tail: bool, waited_ns: u64) -> ExchangeState {
+/// Returns which timer sent the last segments of flights again, by the kernel's counters: all were probes, or none.
+fn counted_timer(sender: &EndTrace, first_timers: f64) -> ExchangeState {
     let grown = |name| Some(fact::number(&sender.after, name)? - fact::number(&sender.before, name)?);
-    let is_none = |name| grown(name).is_some_and(|grown: f64| grown <= 0.0);
-    match (is_none(fact_names::LOSS_PROBES), is_none(fact_names::RETRANSMISSION_TIMEOUTS)) {
-        (true, false) => ExchangeState::RetransmissionTimeout,
-        (false, true) => ExchangeState::TailLossProbe,
-        _ if !is_tail => ExchangeState::RetransmissionTimeout,
-        _ if waited_ns < MIN_TIMEOUT_NS => ExchangeState::TailLossProbe,
+    match (grown(fact_names::LOSS_PROBES), grown(fact_names::RETRANSMISSION_TIMEOUTS)) {
+        (Some(probes), _) if probes <= 0.0 => ExchangeState::RetransmissionTimeout,
+        (_, Some(timeouts)) if timeouts <= 0.0 => ExchangeState::TailLossProbe,
+        (Some(probes), _) if probes >= first_timers => ExchangeState::TailLossProbe,
         _ => ExchangeState::ProbeOrTimeout,
     }
 }

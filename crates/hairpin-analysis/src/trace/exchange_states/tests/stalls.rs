@@ -290,7 +290,8 @@ fn lost_data_waits_for_acknowledgments_or_a_timer() {
     let timer = lost(204 * MS, false);
     assert_eq!(found(&timer), (ExchangeState::ProbeOrTimeout, 204 * MS));
     assert_eq!(found(&counted(timer.clone(), 0.0, 1.0)), (ExchangeState::RetransmissionTimeout, 204 * MS));
-    assert_eq!(found(&counted(timer, 1.0, 0.0)), (ExchangeState::TailLossProbe, 204 * MS));
+    assert_eq!(found(&counted(timer.clone(), 1.0, 0.0)), (ExchangeState::TailLossProbe, 204 * MS));
+    assert_eq!(found(&counted(timer, 1.0, 3.0)), (ExchangeState::TailLossProbe, 204 * MS), "a probe for each");
     assert_eq!(found(&lost(12 * MS, false)), (ExchangeState::TailLossProbe, 12 * MS));
     assert_eq!(found(&lost(300 * MS, true)).0, ExchangeState::RetransmissionTimeout);
 }
