@@ -14,8 +14,14 @@ pub struct Cause {
 
 const WITHOUT_FINDING: &[(ExchangeState, &str)] = &[
     (ExchangeState::ClientIdle, "the program decides when it writes; that is no property of the transport"),
-    (ExchangeState::SendBuffer, "named only by the granted size of the buffer and the bytes in flight, which no counter confirms"),
-    (ExchangeState::ReceiveWindow, "needs windows in captured packets or samples of the socket, which ordinary rounds do not have"),
+    (
+        ExchangeState::SendBuffer,
+        "named only by the granted size of the buffer and the bytes in flight, which no counter confirms",
+    ),
+    (
+        ExchangeState::ReceiveWindow,
+        "needs windows in captured packets or samples of the socket, which ordinary rounds do not have",
+    ),
     (ExchangeState::SlowReader, "Hairpin's own receivers read at once; other programs are not measured by rounds"),
     (ExchangeState::Propagation, "no program can act on it"),
 ];
@@ -52,8 +58,16 @@ mod tests {
             detector.unwrap_or_else(|| panic!("no finding {code}")).card.states
         };
         for code in [
-            "autocorking", "cork-not-released", "cpu-contention", "delayed-ack", "echo-stalled", "link-saturated",
-            "nagle-meets-delayed-ack", "nagle-waits", "own-send-queue", "retransmission",
+            "autocorking",
+            "cork-not-released",
+            "cpu-contention",
+            "delayed-ack",
+            "echo-stalled",
+            "link-saturated",
+            "nagle-meets-delayed-ack",
+            "nagle-waits",
+            "own-send-queue",
+            "retransmission",
         ] {
             assert!(!of(code).is_empty() && of(code).iter().all(|state| state.members().is_empty()), "{code}");
         }

@@ -117,9 +117,11 @@ pub(crate) fn figures(row: &JudgedRow) -> Option<String> {
             let share = bounds(&measured, SHARE).map_or_else(String::new, |share| format!(" ({share} %)"));
             Some(format!("the {figure} reaches {bound} in {reached} of {rounds} rounds{share}"))
         }
-        Reason::InStates { states, at, .. } => {
-            Some(format!("{} of the time of traced exchanges is {}", with_interval(&measured, unit), any_of(states, *at)))
-        }
+        Reason::InStates { states, at, .. } => Some(format!(
+            "{} of the time of traced exchanges is {}",
+            with_interval(&measured, unit),
+            any_of(states, *at)
+        )),
         Reason::Compared { figure, place, bound: Bound::SavesAtLeast { .. }, .. } => {
             let (saved, figure) = (with_interval(&measured, unit), figure_name(*figure));
             let text = if row.published.unit == SHARE { format!(", {text}") } else { String::new() };

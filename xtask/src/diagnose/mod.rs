@@ -229,7 +229,8 @@ mod tests {
     fn every_state_has_an_injection_and_a_decoy_or_a_reason_why_there_is_none() {
         let document = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/states.md");
         let text = std::fs::read_to_string(document).unwrap();
-        let section = |title: &str| text.split(&format!("\n## {title}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
+        let section =
+            |title: &str| text.split(&format!("\n## {title}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
         let rows = |title: &str| -> BTreeSet<String> {
             let first = section(title).lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
             first.map(str::to_owned).collect()
@@ -247,7 +248,8 @@ mod tests {
     fn the_longest_state_of_the_first_case_counts() {
         let told = json!({"cases": [{"trace": {"states": [{"state": "delayed-ack"}, {"state": "nagle"}]}}, {}]});
         assert_eq!(longest_state(&told).unwrap().code, "delayed-ack");
-        for nothing in [json!({"cases": [{"trace": {}}]}), json!({"cases": []}), json!({"cases": [{"trace": null}]})] {
+        for nothing in [json!({"cases": [{"trace": {}}]}), json!({"cases": []}), json!({"cases": [{"trace": null}]})]
+        {
             assert!(longest_state(&nothing).is_none(), "{nothing}");
         }
     }

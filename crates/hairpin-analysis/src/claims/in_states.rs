@@ -25,7 +25,8 @@ pub(super) fn judge(
     let case = select(run, case)?;
     let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
     let traced = rounds.filter_map(|round| evidence_round(round, Purpose::Traced)?.traced.as_ref());
-    let traced: Vec<&[TimeInState]> = traced.map(|figures| &figures.states[..]).filter(|all| !all.is_empty()).collect();
+    let traced: Vec<&[TimeInState]> =
+        traced.map(|figures| &figures.states[..]).filter(|all| !all.is_empty()).collect();
     let alpha = run.plan.alpha * evidence.alpha_share;
     let over = |of: &dyn Fn(&TimeInState) -> bool| {
         let share = |times: &&[TimeInState]| times.iter().filter(|time| of(time)).map(|time| time.share).sum();

@@ -333,7 +333,16 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
         end_byte: 0,
     };
     let (events, waits) = (kinds.iter().enumerate().map(event).collect(), Vec::new());
-    TimeSequence { exchange: 1, source, clock_error_ns: 0, of_client_alone: false, duration_ns: 0, events, waits, states: Vec::new() }
+    TimeSequence {
+        exchange: 1,
+        source,
+        clock_error_ns: 0,
+        of_client_alone: false,
+        duration_ns: 0,
+        events,
+        waits,
+        states: Vec::new(),
+    }
 }
 
 #[test]

@@ -7,10 +7,10 @@
 //! writes. The counter covers the network namespace, which on loopback means the whole machine. The share is the time
 //! during which writes were held.
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NO_AUTOCORKING;
 use hairpin_model::options::OptionName;
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::trace::End;
 use hairpin_model::{CaseSummary, Figure, Finding, FindingCard, Run, finding_keys as keys};
 

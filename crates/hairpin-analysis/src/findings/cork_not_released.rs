@@ -6,10 +6,10 @@
 //! a releasing call. The share is the time for which bytes were held, relative to the duration of a timed exchange.
 //! Advice: release the cork after the last write.
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::RELEASE_CORK;
 use hairpin_model::options::OptionName;
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::trace::End;
 use hairpin_model::{
     CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,

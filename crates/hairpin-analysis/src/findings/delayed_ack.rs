@@ -6,9 +6,9 @@
 //! the pure ACKs that the kernel counted. If Nagle's algorithm waited for them in the same case, only
 //! `nagle-meets-delayed-ack` is reported.
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::QUICK_ACKS;
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::trace::End;
 use hairpin_model::{
     CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,

@@ -171,7 +171,8 @@ impl<'t> Direction<'t> {
     /// Returns when all of the bytes had arrived; `None` if only the calls that read them are known.
     pub(super) fn all_arrived_ns(&self, bytes: &Range<u64>) -> Option<u64> {
         if self.crosses_link {
-            let arrivals = self.first_sent_with(bytes).iter().map(|segment| self.captured_arrival_ns(segment.end_byte));
+            let arrivals =
+                self.first_sent_with(bytes).iter().map(|segment| self.captured_arrival_ns(segment.end_byte));
             return arrivals.collect::<Option<Vec<u64>>>()?.into_iter().max();
         }
         let is_seen = (self.captured && !self.sender_only) || !self.received.is_empty();

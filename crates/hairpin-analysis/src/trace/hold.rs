@@ -1,6 +1,7 @@
 //! Determines why written bytes were held.
 
 use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::trace::End;
 
 use super::direction::{Direction, Segment};
 use super::reading::{MAX_EFFECT_DELAY_NS, MIN_WAIT_NS, Reading};
@@ -56,9 +57,11 @@ impl Reading<'_> {
     /// Whether Nagle's algorithm explains the wait: at the write, earlier bytes were unacknowledged, and these bytes
     /// left when all earlier bytes were acknowledged (RFC 896), or when the last earlier small segment was. That
     /// segment is enough, because Linux holds a small segment only while an earlier small segment is unacknowledged
-    /// (`tcp_minshall_check`, net/ipv4/tcp_output.c).
+    /// (`tcp_minshall_check`, net/ipv4/tcp_output.c). It never holds a full segment.
     pub(super) fn left_with_the_ack(&self, direction: &Direction<'_>, segment: &Segment, from_ns: u64) -> bool {
-        if segment.first_byte == 0 {
+        let mss_bytes = self.sending[usize::from(direction.from == End::Server)].mss_bytes;
+        let is_full = mss_bytes.is_some_and(|mss| (segment.end_byte - segment.first_byte) as f64 >= mss);
+        if segment.first_byte == 0 || is_full {
             return false;
         }
         let ends = [Some(segment.first_byte), direction.last_small_before(segment.first_byte)];

@@ -19,8 +19,8 @@ mod tests;
 use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Capture, Effective, EndReport, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, TraceFigures, TracedExchange, fact,
-    fact_names,
+    Capture, Effective, EndReport, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, TraceFigures, TracedExchange,
+    fact, fact_names,
 };
 
 use direction::Direction;
@@ -38,6 +38,12 @@ pub struct AtEnd<'a> {
     pub options: &'a [Effective],
     /// Time that the end waited for a CPU during the exchanges, in ns.
     pub waited_for_cpu_ns: Option<u64>,
+}
+
+impl<'a> AtEnd<'a> {
+    fn of(end: &'a EndReport) -> Self {
+        Self { options: &end.options, waited_for_cpu_ns: end.waited_for_cpu_ns }
+    }
 }
 
 /// Computes the figures of a round's trace from whatever evidence it holds. `exchange` describes the case's exchanges and
@@ -62,7 +68,7 @@ pub fn trace_figures(
     back.classify_acks(&out.segments, trace.clock_error_ns);
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
     let sending =
-        [Sending::new(&trace.client.calls, client.options, more), Sending::new(&trace.server.calls, server.options, None)];
+        [Sending::new(&trace.client, client.options, more), Sending::new(&trace.server, server.options, None)];
     let autocorked = autocorked(trace);
     let reading =
         Reading { trace, source, directions: [out, back], sending, autocorked, is_open_loop: exchange.is_none() };
@@ -84,10 +90,9 @@ pub fn trace_figures(
 /// Adds the figures of the trace to a measured round.
 pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     if let Outcome::Measured(measured) = &mut record.outcome {
-        let at_end = |end: &EndReport| AtEnd { options: &end.options, waited_for_cpu_ns: end.waited_for_cpu_ns };
-        let server = measured.server().map(at_end).unwrap_or_default();
+        let server = measured.server().map(AtEnd::of).unwrap_or_default();
         let exchange = record.order.case.primary().load.exchange();
-        measured.traced = Some(trace_figures(trace, exchange, at_end(measured.client()), server));
+        measured.traced = Some(trace_figures(trace, exchange, AtEnd::of(measured.client()), server));
     }
 }
 

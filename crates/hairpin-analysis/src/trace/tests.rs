@@ -15,8 +15,8 @@ use hairpin_model::{Call, EndTrace, Packet, Stamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::{granted, small_writes};
 use crate::fixture::traces::{self, MS, REQUEST, US, Wiretap, switches, uncaptured};
+use crate::fixture::{granted, small_writes};
 
 /// Returns the trace without and with its capture; the results must be identical.
 fn both(trace: RoundTrace) -> [RoundTrace; 2] {
@@ -142,7 +142,11 @@ fn nagle_needs_an_option_that_is_known_to_be_off() {
     for trace in both(traces::none()) {
         for client in [Vec::new(), switches("on", "off")] {
             let figures = figures(&trace, "default", &client);
-            assert_eq!(causes(steady(&figures)), [ExchangeState::Unexplained, ExchangeState::DelayedAck], "{client:?}");
+            assert_eq!(
+                causes(steady(&figures)),
+                [ExchangeState::Unexplained, ExchangeState::DelayedAck],
+                "{client:?}"
+            );
         }
     }
 }

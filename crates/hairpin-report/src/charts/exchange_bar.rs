@@ -20,12 +20,8 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> Option<String
         let (from_ns, ns) = (span.from_ns, span.until_ns.saturating_sub(span.from_ns));
         let share = |ns: u64| percent(ns as f64 / whole_ns);
         let class = span.state.word();
-        let _ = write!(
-            bar,
-            "<rect class=\"{class}\" x=\"{}\" width=\"{}\" height=\"18\"/>",
-            share(from_ns),
-            share(ns)
-        );
+        let _ =
+            write!(bar, "<rect class=\"{class}\" x=\"{}\" width=\"{}\" height=\"18\"/>", share(from_ns), share(ns));
         match parts.iter_mut().find(|(known, _)| *known == (span.state, span.who)) {
             Some((_, sum)) => *sum += ns,
             None => parts.push(((span.state, span.who), ns)),

@@ -3,7 +3,7 @@
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::{Headline, Verdict};
 use hairpin_model::names::{distinct, joined};
-use hairpin_model::quantities::{counted, three_digits};
+use hairpin_model::quantities::{self, counted, three_digits};
 use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedClaim, JudgedRow, Judgement, Reason, Writes};

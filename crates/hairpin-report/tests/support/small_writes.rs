@@ -1,8 +1,8 @@
 //! A fixture run of small writes: 100 writes of 2 bytes with each remedy over TCP, controls, and time sequences.
 
+use hairpin_model::exchange_state::{ExchangeState, StateSpan, TimeInState};
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
-use hairpin_model::exchange_state::{ExchangeState, StateSpan, TimeInState};
 use hairpin_model::time_sequence::{Event, EventKind, Source};
 use hairpin_model::trace::End;
 use hairpin_model::{

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use hairpin_model::options::OptionName;
 use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{Case, CaseSummary, Figure, Finding, Run, TracedExchange, Wait, finding_keys as keys, words};
 

@@ -78,7 +78,7 @@ impl States<'_> {
         if state != ExchangeState::Unexplained || (written && gap.end - gap.start >= MIN_WAIT_NS) {
             way.layer(layers, Rank::Held, gap.start, gap.end, state);
         }
-        if matches!(state, ExchangeState::Nagle | ExchangeState::Unexplained) {
+        if state == ExchangeState::Nagle || (written && state == ExchangeState::Unexplained) {
             way.awaited(layers, segment, &gap, self.reading.trace.clock_error_ns);
         }
     }

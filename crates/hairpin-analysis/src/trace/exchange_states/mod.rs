@@ -11,9 +11,9 @@ mod intervals;
 mod recovery;
 mod sampled;
 mod shares;
-mod tiling;
 #[cfg(test)]
 mod tests;
+mod tiling;
 
 use std::ops::Range;
 
@@ -78,7 +78,8 @@ impl<'r> States<'r> {
 
     fn layers(&self, extent: &Extent, at_server_ns: Option<u64>) -> Vec<Layer> {
         let mut layers = Vec::new();
-        let known = self.ways.each_ref().map(|way| way.stage_ends(extent, self.reading.trace.clock_error_ns)).concat();
+        let known =
+            self.ways.each_ref().map(|way| way.stage_ends(extent, self.reading.trace.clock_error_ns)).concat();
         // The end of stage n is `at[n + 1]`.
         let mut at = [None; 2 * STAGES + 1];
         let (mut from_ns, mut first) = (extent.began_ns, 0);
@@ -95,12 +96,12 @@ impl<'r> States<'r> {
             (from_ns, first) = (until_ns, stage + 1);
         }
         for (place, way) in self.ways.iter().enumerate() {
-            let stage = |from: usize, until: usize| {
-                Some(at[place * STAGES + from]?..at[place * STAGES + until]?)
-            };
-            if let Some(during) = stage(PROGRAM, PATH) {
+            // Samples also show why bytes were held whose departure nothing shows.
+            let left_ns = at[place * STAGES + PATH..].iter().copied().flatten().next();
+            if let Some(during) = at[place * STAGES].zip(left_ns).map(|(from_ns, until_ns)| from_ns..until_ns) {
                 self.sending(&mut layers, place, extent, during, at[place * STAGES + KERNEL]);
             }
+            let stage = |from: usize, until: usize| Some(at[place * STAGES + from]?..at[place * STAGES + until]?);
             if let Some(during) = stage(PATH, READ) {
                 way.travelling(&mut layers, extent, during);
             }
@@ -137,16 +138,19 @@ impl<'r> States<'r> {
     fn beyond(&self, layers: &mut Vec<Layer>, extent: &Extent, during: Range<u64>, at_server_ns: Option<u64>) {
         let [out, back] = &self.ways;
         let way_ns = out.min_travel_ns.unwrap_or(0).min((during.end - during.start) / 2);
-        let (left_ns, arrived_ns) = (during.start + way_ns, during.end - way_ns);
+        let segments = back.segments(extent);
+        let first_ns = segments.first().filter(|_| back.arrivals_only).map_or(during.end, |first| first.left_ns);
+        let (reached_ns, answered_ns) = (during.start + way_ns, first_ns.min(during.end).saturating_sub(way_ns));
+        let answered_ns = answered_ns.max(reached_ns);
         let mut layer = |from_ns, until_ns, state| {
             layers.push(Layer { from_ns, until_ns, rank: Rank::Within, state, at: End::Server });
         };
-        layer(during.start, left_ns, ExchangeState::Propagation);
-        layer(arrived_ns, during.end, ExchangeState::Propagation);
-        let worked_ns = at_server_ns.unwrap_or(0).min(arrived_ns - left_ns);
-        layer(arrived_ns - worked_ns, arrived_ns, ExchangeState::ServerProgram);
+        layer(during.start, reached_ns, ExchangeState::Propagation);
+        layer(answered_ns, answered_ns.saturating_add(way_ns), ExchangeState::Propagation);
+        layer(during.end - way_ns, during.end, ExchangeState::Propagation);
+        let worked_ns = at_server_ns.unwrap_or(0).min(answered_ns - reached_ns);
+        layer(answered_ns - worked_ns, answered_ns, ExchangeState::ServerProgram);
         // Parts of the answer that followed an acknowledgment of the client were held at the server.
-        let segments = back.segments(extent);
         for pair in segments.windows(2).filter(|_| back.arrivals_only) {
             let gap = pair[0].left_ns.max(during.start)..pair[1].left_ns.min(during.end);
             self.held(layers, 1, &pair[1], gap, false);
@@ -213,9 +217,9 @@ impl<'r> Way<'r> {
         let arrived_ns = if self.arrivals_only { seen_ns } else { self.direction.all_arrived_ns(bytes) };
         let arrived_ns = arrived_ns.or_else(|| reached_ns(receiver, bytes.end, |one| one.received_bytes));
         let read = self.direction.reads_with(bytes).iter().find(|call| call.end_byte >= bytes.end);
-        let read_ns = read.map(|call| call.ended_ns).or_else(|| {
-            reached_ns(receiver, bytes.end, |one| one.received_bytes.saturating_sub(one.unread_bytes))
-        });
+        let read_ns = read
+            .map(|call| call.ended_ns)
+            .or_else(|| reached_ns(receiver, bytes.end, |one| one.received_bytes.saturating_sub(one.unread_bytes)));
         [called_ns, written_ns, left_ns, arrived_ns, read_ns]
     }
 
@@ -239,7 +243,9 @@ impl<'r> Way<'r> {
         let read = self.direction.reads_with(bytes).iter().find(|call| call.end_byte >= bytes.end);
         let called_ns = match (read, &self.unread) {
             (Some(call), _) => call.began_ns,
-            (None, Some(unread)) => unread.within(during.start, during.end).map(|(_, until)| until).last().unwrap_or(0),
+            (None, Some(unread)) => {
+                unread.within(during.start, during.end).map(|(_, until)| until).last().unwrap_or(0)
+            }
             (None, None) => 0,
         };
         let layer = Layer {
@@ -283,7 +289,8 @@ fn edges(packets: &[Packet], from: End) -> Vec<(u64, u64)> {
 fn unread(direction: &Direction<'_>, samples: &[SocketSample]) -> Option<Intervals> {
     if !direction.reads.is_empty() {
         let waited = |segment: &Segment| {
-            let read = direction.reads.get(direction.reads.partition_point(|call| call.end_byte < segment.end_byte))?;
+            let read =
+                direction.reads.get(direction.reads.partition_point(|call| call.end_byte < segment.end_byte))?;
             Some((direction.exact_arrival_ns(segment).unwrap_or(segment.left_ns), read.began_ns))
         };
         return Some(Intervals::new(direction.first_sent.iter().filter_map(waited)));
@@ -308,6 +315,7 @@ fn min_travel_ns(
         }
     }
     let sampled = samples.concat().iter().filter_map(|one| known(one.min_rtt_ns)).min();
-    let round_trip_ns = if trace.server_has_own_clock { known(direction.travel_ns.max(back.travel_ns)) } else { None };
+    let round_trip_ns =
+        if trace.server_has_own_clock { known(direction.travel_ns.max(back.travel_ns)) } else { None };
     round_trip_ns.into_iter().chain(sampled).min().map(|ns| ns / 2)
 }

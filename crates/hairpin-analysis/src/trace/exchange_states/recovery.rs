@@ -24,7 +24,11 @@ pub(super) struct Retransmission {
 
 /// Returns the retransmissions of a direction in order of departure. With packets captured at both ends, without those whose
 /// original arrived.
-pub(super) fn retransmissions(direction: &Direction<'_>, packets: &[Packet], sender: &EndTrace) -> Vec<Retransmission> {
+pub(super) fn retransmissions(
+    direction: &Direction<'_>,
+    packets: &[Packet],
+    sender: &EndTrace,
+) -> Vec<Retransmission> {
     let mut acks: Vec<u64> = packets
         .iter()
         .filter(|packet| packet.from != direction.from && packet.ack_byte.is_some())
@@ -41,9 +45,10 @@ pub(super) fn retransmissions(direction: &Direction<'_>, packets: &[Packet], sen
         if segment.first_byte < highest
             && let Some((_, (lost_ns, false, was_again))) = sent.range(segment.first_byte.saturating_add(1)..).next()
         {
-            let follows_ack = acks[..acks.partition_point(|at_ns| *at_ns <= segment.left_ns)].last().is_some_and(
-                |at_ns| *at_ns > *lost_ns && segment.left_ns - at_ns <= MAX_EFFECT_DELAY_NS.max(direction.travel_ns),
-            );
+            let follows_ack =
+                acks[..acks.partition_point(|at_ns| *at_ns <= segment.left_ns)].last().is_some_and(|at_ns| {
+                    *at_ns > *lost_ns && segment.left_ns - at_ns <= MAX_EFFECT_DELAY_NS.max(direction.travel_ns)
+                });
             let is_tail = segment.end_byte >= highest;
             let waited_ns = segment.left_ns.saturating_sub(*lost_ns);
             let state = match (follows_ack, is_tail, was_again) {

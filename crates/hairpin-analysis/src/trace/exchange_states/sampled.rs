@@ -69,7 +69,9 @@ impl Way<'_> {
     fn closed_window(&self, at_ns: u64) -> ExchangeState {
         match &self.unread {
             None => ExchangeState::WindowOrReader,
-            Some(unread) if unread.within(at_ns, at_ns.saturating_add(1)).next().is_some() => ExchangeState::SlowReader,
+            Some(unread) if unread.within(at_ns, at_ns.saturating_add(1)).next().is_some() => {
+                ExchangeState::SlowReader
+            }
             Some(_) => ExchangeState::ReceiveWindow,
         }
     }

@@ -7,7 +7,9 @@ use hairpin_model::exchange_state::{Actor, ExchangeState, StateSpan, TimeInState
 use hairpin_model::trace::End;
 
 /// Returns the time in each state over exchanges, longest first; the shares sum to 1 unless all exchanges are empty.
-pub(in crate::trace) fn times_in_states<'s>(exchanges: impl IntoIterator<Item = &'s Vec<StateSpan>>) -> Vec<TimeInState> {
+pub(in crate::trace) fn times_in_states<'s>(
+    exchanges: impl IntoIterator<Item = &'s Vec<StateSpan>>,
+) -> Vec<TimeInState> {
     let mut count = 0_u64;
     let mut sums: BTreeMap<(ExchangeState, Actor), u128> = BTreeMap::new();
     for spans in exchanges {
@@ -20,7 +22,9 @@ pub(in crate::trace) fn times_in_states<'s>(exchanges: impl IntoIterator<Item = 
 }
 
 /// Returns the time in each state over rounds, each with its number of exchanges.
-pub(in crate::trace) fn over_rounds<'s>(rounds: impl IntoIterator<Item = (&'s [TimeInState], u64)>) -> Vec<TimeInState> {
+pub(in crate::trace) fn over_rounds<'s>(
+    rounds: impl IntoIterator<Item = (&'s [TimeInState], u64)>,
+) -> Vec<TimeInState> {
     let mut count = 0;
     let mut sums: BTreeMap<(ExchangeState, Actor), f64> = BTreeMap::new();
     for (states, exchanges) in rounds {
@@ -50,7 +54,8 @@ fn shares(sums: impl IntoIterator<Item = ((ExchangeState, Actor), f64)>, exchang
 /// may also be part of its wake-ups.
 pub(in crate::trace) fn separate_cpu_waits(exchanges: &mut [Vec<StateSpan>], end: End, waited_ns: Option<u64>) {
     let of_program = |span: &StateSpan| {
-        matches!(span.state, ExchangeState::ClientIdle | ExchangeState::ServerProgram) && span.who == span.state.who(end)
+        matches!(span.state, ExchangeState::ClientIdle | ExchangeState::ServerProgram)
+            && span.who == span.state.who(end)
     };
     let of_wake_up = |span: &StateSpan| span.state == ExchangeState::WakeUp && span.who == span.state.who(end);
     let sum = |of: &dyn Fn(&StateSpan) -> bool| -> u128 {

@@ -79,7 +79,10 @@ fn an_acknowledgment_is_late_by_its_time_beyond_the_minimum_rtt() {
         let mut expected = vec![nagle(ms(40)), late];
         expected.sort_by_key(|(_, from_ns, until_ns)| from_ns - until_ns);
         assert_eq!(waits(&exchange(way_ns, 40 * MS, 9)), expected, "{way_ns}");
-        assert!(waits(&exchange(way_ns, 9 * MS, 9)).iter().all(|(cause, ..)| *cause == ExchangeState::Nagle), "{way_ns}");
+        assert!(
+            waits(&exchange(way_ns, 9 * MS, 9)).iter().all(|(cause, ..)| *cause == ExchangeState::Nagle),
+            "{way_ns}"
+        );
     }
     assert_eq!(waits(&exchange(60 * MS, 0, 9)).len(), 1, "a long path is not a delay");
 }
@@ -91,7 +94,10 @@ fn without_a_handshake_the_minimum_rtt_is_the_kernels() {
     let late = |trace: &RoundTrace| waits(trace).into_iter().find(|wait| wait.0 == ExchangeState::DelayedAck);
     let answer_took_ns = 60 * MS + 300 * US;
     let until_ns = 2_000 + ms(100);
-    assert_eq!(late(&trace), Some((ExchangeState::DelayedAck, 2_000 + i64::try_from(answer_took_ns).unwrap(), until_ns)));
+    assert_eq!(
+        late(&trace),
+        Some((ExchangeState::DelayedAck, 2_000 + i64::try_from(answer_took_ns).unwrap(), until_ns))
+    );
     trace.client.after = vec![Fact::number(fact_names::MIN_RTT_US, 60_000.0)];
     assert_eq!(late(&trace), Some((ExchangeState::DelayedAck, 2_000 + ms(60), until_ns)));
 }

@@ -54,7 +54,7 @@ fn a_closed_window_is_small_or_its_reader_is_slow_until_unread_bytes_tell() {
         assert_eq!(in_state(&figures, ExchangeState::WindowOrReader), 0);
     }
     // Samples of the client alone show the closed window, too.
-    let client = |since_ns| SocketSample {
+    let client = |since_ns: u64| SocketSample {
         unacked_bytes: SEGMENT * (1 + since_ns / (2 * WAY)).min(4),
         unacked_segments: 1,
         cwnd_segments: 10,
@@ -108,7 +108,7 @@ fn the_servers_work_is_not_separated_from_its_rules_without_the_server() {
     link.segment();
     let whole = link.answered(MS, 50 * MS);
     let alone = figures(&at_client(&whole));
-    assert_eq!(in_state(&alone, ExchangeState::WorkOrHeld), 50 * MS + 3 * US);
+    assert_eq!(in_state(&alone, ExchangeState::WorkOrHeld), 50 * MS + 2 * US);
     assert_eq!(in_state(&alone, ExchangeState::Propagation), 2 * WAY);
     // The server's socket on the same clock: read at once, answered late.
     let server = sampled(12, |since_ns| SocketSample {
