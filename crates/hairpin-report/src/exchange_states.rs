@@ -5,7 +5,7 @@ use hairpin_model::{CaseSummary, TimeInState, quantities};
 
 /// Maximum number of states in a line, and the minimum share of one.
 const MAX_STATES: usize = 3;
-const MIN_SHARE: f64 = 0.005;
+const MIN_SHARE: f64 = 0.01;
 
 /// Returns the name of a state.
 pub(crate) fn name(state: ExchangeState) -> &'static str {

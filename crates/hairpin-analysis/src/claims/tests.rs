@@ -2,6 +2,7 @@
 
 mod axes;
 mod between_hosts;
+mod in_states;
 mod loops;
 mod often;
 mod one_way;

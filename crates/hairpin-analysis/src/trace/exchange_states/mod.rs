@@ -20,7 +20,7 @@ use std::ops::Range;
 use hairpin_model::exchange_state::{ExchangeState, StateSpan};
 use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::End;
-use hairpin_model::{Packet, RoundTrace, SocketSample};
+use hairpin_model::{Call, Packet, RoundTrace, SocketSample};
 
 pub(super) use shares::{over_rounds, separate_cpu_waits, times_in_states};
 
@@ -49,6 +49,7 @@ pub(super) struct States<'r> {
 /// What a direction's evidence shows in addition to [`Direction`].
 struct Way<'r> {
     direction: &'r Direction<'r>,
+    receiver_calls: &'r [Call],
     /// Samples of the sender's and of the receiver's socket.
     samples: [&'r [SocketSample]; 2],
     /// Whether times of segments are those at the receiver.
@@ -176,6 +177,7 @@ impl<'r> Way<'r> {
         let samples = [sender.samples.as_slice(), receiver.samples.as_slice()];
         Self {
             direction,
+            receiver_calls: &receiver.calls,
             samples,
             arrivals_only: trace.server_has_own_clock && direction.from == End::Server,
             edges: edges(packets, direction.from),
@@ -248,14 +250,16 @@ impl<'r> Way<'r> {
             }
             (None, None) => 0,
         };
-        let layer = Layer {
-            from_ns: during.start,
-            until_ns: called_ns.min(during.end),
-            rank: Rank::Within,
-            state: ExchangeState::SlowReader,
-            at: other(self.direction.from),
+        // Until then, the program may be in another call, such as the write that the peer has answered already.
+        let calls_before =
+            &self.receiver_calls[..self.receiver_calls.partition_point(|call| call.began_ns < called_ns)];
+        let returned_ns = calls_before.last().map_or(0, |call| call.ended_ns).min(called_ns);
+        let [returned_ns, called_ns] = [returned_ns, called_ns].map(|ns| ns.clamp(during.start, during.end));
+        let mut layer = |from_ns, until_ns, state| {
+            layers.push(Layer { from_ns, until_ns, rank: Rank::Within, state, at: other(self.direction.from) });
         };
-        layers.push(layer);
+        layer(during.start, returned_ns, ExchangeState::SendCall);
+        layer(returned_ns, called_ns, ExchangeState::SlowReader);
     }
 
     /// Adds a state of the sender.

@@ -82,7 +82,7 @@ fn window_shift(mut options: &[u8]) -> Option<u8> {
         options = match options {
             [3, 3, shift, ..] => return Some((*shift).min(14)),
             [1, rest @ ..] => rest,
-            [2.., length @ 2.., ..] => options.get(usize::from(*length)..)?,
+            [2..=255, length @ 2..=255, ..] => options.get(usize::from(*length)..)?,
             _ => return None,
         };
     }
