@@ -184,17 +184,7 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
                 name(figure)
             )
         }
-        Reason::InStates { case, states, at, rounds, possible, at_least, .. } => {
-            format!(
-                "Of the time of traced exchanges of {case}, {} is {}, and at most {} with what the evidence does not separate \
-                 ({}); the rule asks for {}.",
-                claim_wording::measured(judgement),
-                claim_wording::any_of(states, *at),
-                quantities::share(*possible),
-                counted(*rounds, "traced round"),
-                quantities::share(*at_least)
-            )
-        }
+        Reason::InStates { .. } => in_states(reason, judgement),
         Reason::OneOfSeveral { measured, rows } => {
             let (measured, rows) = (why(measured, judgement), counted(*rows, "row"));
             format!("{measured} With {rows} that could refute the claim by chance, this is not enough.")
@@ -241,6 +231,19 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
             format!("{case}: no exchange was {} completely", if *captured { "captured" } else { "traced" })
         }
     }
+}
+
+fn in_states(reason: &Reason, judgement: &Judgement) -> String {
+    let Reason::InStates { case, states, at, rounds, possible, at_least, .. } = reason else { return String::new() };
+    format!(
+        "Of the time of traced exchanges of {case}, {} is {}, and at most {} with what the evidence does not separate ({}); \
+         the rule asks for {}.",
+        judgement.measured.map_or_else(String::new, |measured| claim_wording::with_interval(&measured, "share")),
+        claim_wording::any_of(states, *at),
+        quantities::share(*possible),
+        counted(*rounds, "traced round"),
+        quantities::share(*at_least)
+    )
 }
 
 fn widens(figure: &str, ratios: [&CaseRatio; 2], judgement: &Judgement) -> String {
