@@ -184,6 +184,9 @@ enum Chore {
         /// Also run the counter-experiments of injections, and count how many confirm the cause
         #[arg(long)]
         prove: bool,
+        /// Run the trials of the states of exchanges (docs/states.md) instead: the longest state must be the injected one
+        #[arg(long, conflicts_with = "prove")]
+        states: bool,
     },
 }
 
@@ -241,7 +244,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Observer { rounds } => observer::run(root, rounds),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
-        Chore::Diagnose { runs, only, prove } => diagnose::run(root, runs, only.as_deref(), prove),
+        Chore::Diagnose { runs, only, prove, states } => diagnose::run(root, runs, only.as_deref(), prove, states),
     }
 }
 

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::Writes;
+use crate::exchange_state::ExchangeState;
 pub use crate::figure_name::FigureName;
 use crate::names::distinct;
 pub use crate::pool::Pool;
 pub use crate::selector::Selector;
 use crate::time_sequence::EventKind;
+use crate::trace::End;
 use crate::words;
 
 /// A published text, the runs that its claims share, and the claims.
@@ -279,6 +281,16 @@ pub enum Rule {
         /// From 0 to 1.
         share: f64,
     },
+    /// Traced exchanges of the case spend at least this share of their time in these states.
+    States {
+        case: Selector,
+        states: Vec<ExchangeState>,
+        /// Only at this end.
+        #[serde(default)]
+        at: Option<End>,
+        /// From 0 to 1.
+        at_least: f64,
+    },
     /// The run holds these outputs of the case.
     Kept { case: Selector, kept: Vec<Kept> },
     /// A capture of the case shows these packets, in this order.
@@ -330,7 +342,7 @@ impl Rule {
     pub fn usual_axis(&self) -> Axis {
         match self {
             Self::Order { .. } | Self::Widens { .. } => Axis::Direction,
-            Self::Share { .. } | Self::Packets { .. } => Axis::Cause,
+            Self::Share { .. } | Self::Packets { .. } | Self::States { .. } => Axis::Cause,
             _ => Axis::Size,
         }
     }
@@ -359,6 +371,7 @@ impl Rule {
             Self::Share { whole, rest, .. } => vec![own(whole), own(rest)],
             Self::Order { cases, .. } => cases.iter().flat_map(|pool| &pool.0).map(own).collect(),
             Self::Often { case, .. }
+            | Self::States { case, .. }
             | Self::Kept { case, .. }
             | Self::Packets { case, .. }
             | Self::Pattern { case, .. }

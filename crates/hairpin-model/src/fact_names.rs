@@ -62,8 +62,9 @@ fact_names! {
         /// `TCPAutoCorking` of /proc/net/netstat: sends that the kernel delayed to merge them, in the whole network
         /// namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
-        /// Retransmissions triggered by acknowledgments (`TCPFastRetrans`). This and the next five facts are read only
-        /// on an emulated link, whose network namespace carries no other connection.
+        /// Retransmissions triggered by acknowledgments (`TCPFastRetrans`). This and the next five facts are read on
+        /// an emulated link, whose network namespace carries no other connection. The trace of a round has the first four
+        /// for the whole namespace, wherever it ran.
         FAST_RETRANSMITS = "netstat.TCPFastRetrans",
         /// Expirations of the retransmission timer (`TCPTimeouts`).
         RETRANSMISSION_TIMEOUTS = "netstat.TCPTimeouts",

@@ -22,6 +22,7 @@ pub mod document;
 mod end_settings;
 pub mod environment;
 pub mod exchange;
+pub mod exchange_state;
 pub mod fact;
 pub mod fact_names;
 mod failure;
@@ -93,6 +94,7 @@ pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Dec
 pub use document::Document;
 pub use environment::{ClockFacts, Environment, Interface};
 pub use exchange::{Exchange, Remedy, Writes};
+pub use exchange_state::{Actor, ExchangeState, Separator, StateSpan, StateUnion, TimeInState};
 pub use fact::{Fact, FactValue};
 pub use failure::{Failure, FailureKind};
 pub use figure::Figure;
@@ -147,4 +149,4 @@ pub use summary::{
 };
 pub use sysctls::Sysctls;
 pub use time_sequence::{TimeSequence, TraceFigures, TraceSummary, TracedExchange, Wait};
-pub use trace::{Call, Capture, EndTrace, Packet, RoundTrace, Stamp};
+pub use trace::{Call, Capture, EndTrace, Packet, RoundTrace, SocketSample, Stamp};

@@ -197,6 +197,10 @@ fn every_rule_fits_what_is_published() {
                     Measure { figure: *figure, case: Pool(vec![case.clone()]), against: None, against_run: None };
                 assert!(fits_unit(&of, unit) && *reaches > 0.0 && (0.0..1.0).contains(share), "{place}");
             }
+            Rule::States { states, at_least, .. } => {
+                let are_states = !states.is_empty() && states.iter().all(|state| state.members().is_empty());
+                assert!(are_states && (0.1..1.0).contains(at_least) && unit == "share", "{place}");
+            }
             Rule::Kept { kept, .. } => assert!(!kept.is_empty(), "{place}"),
             Rule::Packets { events, .. } => assert!(!events.is_empty(), "{place}"),
             Rule::Pattern { .. } | Rule::Fallback { .. } => {}

@@ -39,7 +39,7 @@ pub(crate) enum TrialKind {
     Decoy,
 }
 
-const fn injection(cause: &'static str, arguments: &'static str) -> Trial {
+pub(super) const fn injection(cause: &'static str, arguments: &'static str) -> Trial {
     Trial { cause, kind: TrialKind::Injection, arguments, place: Place::Here }
 }
 
@@ -49,7 +49,7 @@ impl Trial {
     }
 }
 
-const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
+pub(super) const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
     Trial { cause, kind: TrialKind::Decoy, arguments, place: Place::Here }
 }
 

@@ -8,6 +8,7 @@ mod axes;
 mod bound;
 mod fallback;
 mod figures;
+mod in_states;
 mod kept;
 mod of_round;
 mod often;
@@ -236,6 +237,7 @@ fn apply(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
         Rule::Often { figure, case, reaches, share } => {
             often::judge(*figure, case, [*reaches, *share], published, evidence)
         }
+        Rule::States { case, states, at, at_least } => in_states::judge(case, states, *at, *at_least, evidence),
         Rule::Kept { case, kept } => kept::judge(case, kept, run),
         Rule::Packets { case, events } => packets::judge(case, events, run),
         Rule::Pattern { case, writes } => pattern::judge(case, writes, run),
@@ -259,6 +261,7 @@ fn bound_of(rule: &Rule, published: &Published) -> Option<Result<Bound, Box<Judg
         Rule::AtLeast { bound, .. } => at(bound, 0).map(|number| Bound::AtLeast { number }),
         Rule::AtMost { bound, .. } => at(bound, 1).map(|number| Bound::AtMost { number }),
         Rule::Share { at_least, .. } => Ok(Bound::SavesAtLeast { share: *at_least }),
+        Rule::States { at_least, .. } => Ok(Bound::AtLeast { number: *at_least }),
         _ => return None,
     })
 }

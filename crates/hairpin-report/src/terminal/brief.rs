@@ -9,7 +9,7 @@ use super::{
     Look, answer, below_the_ladder, calibrations, causes_and_run, choice, failure_lines, fallbacks, first_table,
     notes,
 };
-use crate::{findings, trust, wording};
+use crate::{exchange_states, findings, trust, wording};
 
 /// Maximum lines of one kind. Further lines are only counted.
 const MAX_LINES: usize = 2;
@@ -67,6 +67,10 @@ fn top_finding(page: &mut Page, run: &Run) {
         return;
     };
     page.item(label, if top.severity == Severity::Problem { BAD } else { PLAIN }, &cause(run, top));
+    let first = top.cases.first().and_then(|id| run.case(id)).filter(|_| top.about != About::Run);
+    if let Some(states) = first.and_then(exchange_states::line) {
+        page.item("Time:  ", PLAIN, &states);
+    }
     if !top.advice.is_empty() {
         page.item("Fix:   ", PLAIN, findings::first_sentence(&top.advice));
     }

@@ -98,6 +98,7 @@ fn as_published(row: &Row, rule: &Rule) -> f64 {
             number(row).filter(|number| *number < most).unwrap_or(most / BEYOND)
         }
         Rule::Share { .. } => number(row).filter(|_| row.published.unit == "share").unwrap_or(1.0),
+        Rule::States { at_least, .. } => number(row).unwrap_or(at_least * BEYOND).clamp(at_least * BEYOND, 0.999),
         Rule::Order { .. } | Rule::Widens { .. } => APART,
         Rule::Often { .. }
         | Rule::Kept { .. }
