@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::samples::latency_histogram;
-use hairpin_model::{Case, CaseSummary, Measured, RoundRecord, Samples, SavedCards};
+use hairpin_model::{Case, CaseSummary, Measured, RoundRecord, SampledRound, Samples, SavedCards};
 use hdrhistogram::Histogram;
 
+use crate::latency_budget::TripsOfCase;
 use crate::states::States;
 use crate::{exchanges, lateness, observer_costs, summary, valid_rounds};
 
@@ -17,6 +18,8 @@ pub struct Digest {
     latencies: BTreeMap<String, Latencies>,
     /// Latencies in the idle phases of cases under load.
     idle: BTreeMap<String, Latencies>,
+    /// Sampled round trips.
+    trips: BTreeMap<String, TripsOfCase>,
 }
 
 /// The latencies of a case, separate for counted and omitted rounds.
@@ -83,6 +86,11 @@ impl Digest {
         }
     }
 
+    /// Adds the sampled round trips of a stamped round.
+    pub fn add_trips(&mut self, record: &RoundRecord, sampled: &SampledRound) {
+        self.trips.entry(record.case_id.clone()).or_default().add(record, sampled);
+    }
+
     /// Summarizes each case: cases of `plan_order` first (measured or not), then other cases in order of appearance.
     ///
     /// `cards` and `rounds` belong to the run; `states` holds the machine's states during its rounds. Intervals have
@@ -115,7 +123,9 @@ impl Digest {
                     [&self.latencies, &self.idle].map(|of| of.get(&id).and_then(|of| of.shown(&omitted, all_shown)));
                 let reliable = cards.reliable(&case.primary().transport);
                 let histograms = [latencies.as_deref(), idle.as_deref()];
-                summary::summary((case, reliable), id.clone(), rounds, histograms, states, alpha)
+                let budget = self.trips.get(&id).and_then(|trips| trips.budget(rounds, alpha));
+                let summary = summary::summary((case, reliable), id, rounds, histograms, states, alpha);
+                CaseSummary { budget, ..summary }
             })
             .collect();
         exchanges::fill_speed_ups(&mut summaries, alpha);

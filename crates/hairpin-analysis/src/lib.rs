@@ -2,8 +2,8 @@
 //!
 //! Reads no clock, file or socket and starts no thread: equal rounds and seeds give equal figures. The steps, in order:
 //!
-//! 1. [`round_figures()`] computes the figures of a round from its samples, and [`traced()`] from its trace, between
-//!    rounds.
+//! 1. [`round_figures()`] computes the figures of a round from its samples, [`traced()`] from its trace, and
+//!    [`stamped()`] from its sampled round trips, between rounds.
 //! 2. [`Digest`] summarizes the rounds of each case as a [`hairpin_model::summary::CaseSummary`].
 //! 3. [`comparisons`] computes the differences between cases, with intervals; [`compare_runs`] between two runs.
 //! 4. [`findings()`] detects the causes of the figures.
@@ -23,6 +23,7 @@ mod exchanges;
 pub mod findings;
 mod in_span;
 mod knees;
+pub mod latency_budget;
 mod lateness;
 mod links;
 pub mod modes;
@@ -49,6 +50,7 @@ pub use compare::runs::{RunComparison, compare_interleaved, compare_runs};
 pub use compare::unlike::{side_in_own_namespaces, unlike};
 pub use digest::Digest;
 pub use findings::findings;
+pub use latency_budget::stamped;
 pub use of_phase::of_phase;
 pub use one_way::one_way_figures;
 pub use round_figures::round_figures;

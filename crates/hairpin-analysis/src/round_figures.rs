@@ -36,7 +36,7 @@ pub fn round_figures(
     let exchanges = match (case.primary().load.exchange(), purpose) {
         (_, Purpose::Traced | Purpose::Untraced) => usize::MAX,
         (Some(_), Purpose::Timed) => EARLY_EXCHANGES,
-        (None, Purpose::Timed) => 0,
+        (None, Purpose::Timed) | (_, Purpose::Stamped) => 0,
     };
     let all = samples.warm_up_latencies_ns().chain(measured.iter().copied());
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();

@@ -75,6 +75,7 @@ pub(crate) fn summary(
         omitted_rounds,
         round_points: kept.iter().map(|judged| round_point(judged, states)).collect(),
         trace: trace::summary(rounds),
+        budget: None,
         id,
     }
 }

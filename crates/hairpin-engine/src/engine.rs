@@ -1,5 +1,6 @@
 //! Runs one round, from its order to its record.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -9,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::flow::{ConnectionUse, Direction};
+use hairpin_model::latency_budget::MAX_TRIPS;
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndReport, Fact, Failure, FailureKind, Finished, Flow,
-    FlowRecord, FlowSamples, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder, RoundRecord,
-    RoundTrace, Samples, Sent, Stamps, Times, fact_names,
+    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndPoints, EndReport, Fact, Failure, FailureKind, Finished,
+    Flow, FlowRecord, FlowSamples, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder,
+    RoundRecord, RoundTrace, Sampled, SampledRound, SampledTrip, Samples, Sent, Stamps, Times, fact_names,
 };
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
@@ -151,19 +153,19 @@ impl Engine {
         let unpinned = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
         let attempt = attempt.and_then(|measured| unpinned.map(|()| measured));
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
-        let (outcome, samples, trace) = match attempt {
-            Ok(Done { mut measured, samples, trace }) => {
+        let (outcome, samples, trace, budget) = match attempt {
+            Ok(Done { mut measured, samples, trace, budget }) => {
                 // Only the process that joins several flows needs this value.
                 if self.barrier.is_none() {
                     measured.ends.iter_mut().for_each(|end| end.used_in_all = None);
                 }
                 measured.noise.keep_cpus_of(&measured.ends);
-                (Outcome::Measured(Box::new(measured)), samples, trace)
+                (Outcome::Measured(Box::new(measured)), samples, trace, budget)
             }
-            Err(failure) => (Outcome::Failed(failure), FlowSamples::new(), None),
+            Err(failure) => (Outcome::Failed(failure), FlowSamples::new(), None, None),
         };
         let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
-        Finished { record, samples, trace }
+        Finished { record, samples, trace, budget }
     }
 }
 
@@ -200,6 +202,8 @@ pub(crate) struct Done {
     /// See [`Finished::samples`].
     pub(crate) samples: FlowSamples,
     pub(crate) trace: Option<Traced>,
+    /// See [`Finished::budget`].
+    pub(crate) budget: Option<SampledRound>,
 }
 
 /// A trace, and its packets as a pcapng file if they were captured.
@@ -327,7 +331,7 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
         ..Measured::default()
     };
     let samples = samples.map(|samples| (flow.id.clone(), samples)).into_iter().collect();
-    Done { measured, samples, trace: None }
+    Done { measured, samples, trace: None, budget: None }
 }
 
 fn ends_of(case: &Case, client: EndReport, server: Option<EndReport>) -> Vec<EndReport> {
@@ -407,6 +411,10 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         samples_began_ns: Some(client_result.origin_ns.saturating_sub(started_ns)),
         ..record
     });
+    let of_server = server.as_mut().map(|report| std::mem::take(&mut report.sampled)).unwrap_or_default();
+    let both = [std::mem::take(&mut report.sampled), of_server];
+    let is_stamped = order.sample_every.is_some();
+    let budget = is_stamped.then(|| sampled_round(&order.case, both, client_result.tally.warm_up_sent));
     let first_message_ns = client_result.recorder.first_message_ns();
     let samples = client_result.recorder.finish(client_result.origin_ns);
     let server_trace = server.as_mut().and_then(|report| report.trace.take()).unwrap_or_default();
@@ -437,7 +445,28 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         interrupted: client_result.interrupted,
         ..Measured::default()
     };
-    Done { measured, samples: [(primary.id.clone(), samples)].into(), trace }
+    Done { measured, samples: [(primary.id.clone(), samples)].into(), trace, budget }
+}
+
+/// Joins the points of both ends by message number, without the first `warm_up` messages.
+fn sampled_round(case: &Case, [client, server]: [Vec<Sampled>; 2], warm_up: u64) -> SampledRound {
+    let server_has_own_clock = case.path.across.is_some();
+    let mut of_server: BTreeMap<u64, Option<EndPoints>> = BTreeMap::new();
+    for one in server {
+        // The points of a duplicated datagram are ambiguous.
+        of_server.entry(one.sequence).and_modify(|points| *points = None).or_insert(Some(one.points));
+    }
+    let trip = |one: Sampled| {
+        let origin = one.points.send_called?;
+        let server = of_server
+            .get(&one.sequence)
+            .copied()
+            .flatten()
+            .and_then(|points| Some(points.since(if server_has_own_clock { points.read? } else { origin })));
+        Some(SampledTrip { sequence: one.sequence, client: one.points.since(origin), server })
+    };
+    let measured = client.into_iter().filter(|one| one.sequence >= warm_up);
+    SampledRound { server_has_own_clock, trips: measured.filter_map(trip).take(MAX_TRIPS).collect() }
 }
 
 /// Ends the link, and adds the causes that the server and the link report, because they explain a broken wire better.

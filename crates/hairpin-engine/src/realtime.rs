@@ -11,6 +11,8 @@ use hairpin_loops::time::realtime_ns;
 
 /// Number of attempts to read a bracket; the narrowest bracket is kept.
 const READINGS: usize = 64;
+/// The kernel adjusts the rate of CLOCK_REALTIME by at most 500 ppm (adjtimex(2)), 1 ns in this many, without a step.
+const MAX_SLEW: u64 = 2000;
 
 /// A reading of CLOCK_REALTIME between two readings of the engine's clock, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,12 +28,27 @@ pub struct Bracket {
 impl Bracket {
     /// Reads both clocks several times and keeps the narrowest bracket.
     pub fn read(clock: &impl Clock) -> Self {
+        Self::read_with(clock, realtime_ns)
+    }
+
+    /// Like [`Bracket::read`], with a function that reads CLOCK_REALTIME.
+    pub fn read_with(clock: &impl Clock, realtime_ns: impl Fn() -> u64) -> Self {
         let one = || {
             let engine_before_ns = clock.now_ns();
             let realtime_ns = realtime_ns();
             Self { engine_before_ns, realtime_ns, engine_after_ns: clock.now_ns() }
         };
         (0..READINGS).map(|_| one()).min_by_key(Self::width_ns).expect("readings were made")
+    }
+
+    /// By how much CLOCK_REALTIME was set since the bracket `earlier`, in ns; `None` if the two clocks agree within the
+    /// brackets' widths and [`MAX_SLEW`].
+    pub fn step_since(&self, earlier: &Self) -> Option<i64> {
+        let offset = |bracket: &Self| i128::from(bracket.realtime_ns) - i128::from(bracket.middle_ns());
+        let step_ns = offset(self) - offset(earlier);
+        let slewed_ns = self.middle_ns().saturating_sub(earlier.middle_ns()) / MAX_SLEW;
+        let known_to_ns = self.width_ns().saturating_add(earlier.width_ns()).saturating_add(slewed_ns);
+        (step_ns.unsigned_abs() > known_to_ns.into()).then(|| i64::try_from(step_ns).unwrap_or(i64::MAX))
     }
 
     fn width_ns(&self) -> u64 {
@@ -132,6 +149,15 @@ mod tests {
         assert_eq!([5_199, 5_200, 5_201].map(|realtime| map.engine_ns(realtime)), [0, 0, 1]);
         let server = RealtimeMap::between(bracket(u64::MAX, 0, u64::MAX), bracket(u64::MAX, 1, u64::MAX), 0);
         assert_eq!(server.engine_ns(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_step_is_told_from_the_adjustment_of_the_rate() {
+        let before = bracket(990, 5_000_000, 1_010);
+        let step = |realtime_ns| bracket(10_000_990, realtime_ns, 10_001_010).step_since(&before);
+        assert_eq!([step(15_000_000), step(15_005_040), step(14_994_960)], [None; 3], "10 ms at 500 ppm, and 40 ns");
+        assert_eq!([step(15_005_041), step(14_994_959)], [Some(5_041), Some(-5_041)]);
+        assert_eq!(step(0), Some(-15_000_000));
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Engine {
         self.attempt_apart(number, order).unwrap_or_else(|failure| {
             let outcome = Outcome::Failed(failure);
             let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
-            Finished { record, samples: FlowSamples::new(), trace: None }
+            Finished { record, samples: FlowSamples::new(), trace: None, budget: None }
         })
     }
 
@@ -300,7 +300,7 @@ pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Re
         (flow, samples.kept(), samples.measured, phases)
     });
     let (trace, capture) = finished.trace.as_ref().map(|(trace, capture)| (trace, capture.as_deref())).unzip();
-    write_part(to, &serde_json::to_vec(&(&finished.record, flows.collect::<Vec<_>>(), trace))?)?;
+    write_part(to, &serde_json::to_vec(&(&finished.record, flows.collect::<Vec<_>>(), trace, &finished.budget))?)?;
     for samples in finished.samples.values() {
         samples.write_rows(to)?;
         let Samples { latency, service, lateness, phases, .. } = samples;
@@ -314,13 +314,14 @@ pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Re
 }
 
 fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
-    let (record, flows, trace): (_, Vec<FlowNumbers>, Option<_>) = serde_json::from_slice(&read_part(from)?)?;
+    let (record, flows, trace, budget): (_, Vec<FlowNumbers>, Option<_>, _) =
+        serde_json::from_slice(&read_part(from)?)?;
     if flows.len() > MAX_FLOWS {
         return Err(invalid("it has more flows than a case"));
     }
     let samples = flows.into_iter().map(|numbers| read_samples(from, numbers)).collect::<io::Result<_>>()?;
     let capture = Some(read_part(from)?).filter(|capture| !capture.is_empty());
-    Ok(Finished { record, samples, trace: trace.map(|trace| (trace, capture)) })
+    Ok(Finished { record, samples, trace: trace.map(|trace| (trace, capture)), budget })
 }
 
 fn read_samples(from: &mut impl Read, (flow, rows, measured, phases): FlowNumbers) -> io::Result<(FlowId, Samples)> {
@@ -410,7 +411,7 @@ mod tests {
             ..Samples::of(&stamps.collect::<Vec<_>>(), 2, 0)
         };
         let samples = ['a', 'b'].map(|flow| (flow.to_string().as_str().into(), samples.clone()));
-        Finished { record, samples: samples.into(), trace: None }
+        Finished { record, samples: samples.into(), trace: None, budget: None }
     }
 
     fn sent(finished: &Finished) -> Vec<u8> {

@@ -104,7 +104,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     });
     // The analysis uses only the counts of a load under a probe, so its samples are dropped.
     samples.retain(|id, _| together.flow(id).is_some_and(|flow| flow.role != FlowRole::Load));
-    Ok(Done { measured: together, samples, trace: None })
+    Ok(Done { measured: together, samples, trace: None, budget: None })
 }
 
 /// The process of one flow, or of the flows that share a connection.

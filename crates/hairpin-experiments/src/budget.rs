@@ -250,7 +250,7 @@ impl Experiment {
             forecast.evidence_ns = if quick { evidence_ns.min(left_ns) } else { evidence_ns };
             forecast.lasts_ns = forecast.lasts_ns.saturating_add(forecast.evidence_ns);
         }
-        let cases = planned.into_iter().map(|order| order.case).collect();
+        let cases = distinct(planned.into_iter().map(|order| order.case));
         Ok(Step::Run { cases, rounds, skipped, forecast })
     }
 

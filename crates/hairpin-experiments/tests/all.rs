@@ -7,6 +7,7 @@ mod command;
 mod common;
 mod exchange_time;
 mod hosts;
+mod latency_budget;
 mod links;
 mod message_rate;
 mod observer;

@@ -86,13 +86,17 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
 
 fn assert_consistent(plan: &Plan, capabilities: &HostCapabilities) {
     assert!(!plan.cases.is_empty() && plan.rounds.len() <= 20_000);
-    assert_eq!(plan.rounds.len() % plan.cases.len(), 0);
     let ids: BTreeSet<String> = plan.cases.iter().map(hairpin_model::case::Case::id).collect();
     assert_eq!(ids.len(), plan.cases.len(), "no case twice");
-    for block in plan.rounds.chunks(plan.cases.len()) {
+    for block in plan.rounds.chunk_by(|one, next| one.block == next.block) {
         assert_eq!(block.iter().map(|order| order.case.id()).collect::<BTreeSet<_>>(), ids);
+        let timed = block.iter().filter(|order| order.purpose == Purpose::Timed).count();
+        let stamped = block.iter().filter(|order| order.purpose == Purpose::Stamped).count();
+        assert_eq!((timed, stamped + timed), (ids.len(), block.len()), "one timed round of each case");
+        assert!([0, timed].contains(&stamped), "every case is stamped, or none");
+        assert!(block.iter().all(|order| (order.purpose == Purpose::Stamped) == order.sample_every.is_some()));
     }
-    plan.rounds.iter().take(plan.cases.len()).for_each(|order| assert_valid(order, capabilities));
+    plan.rounds.iter().take(2 * plan.cases.len()).for_each(|order| assert_valid(order, capabilities));
     let emulated = plan.rounds.iter().filter(|order| order.case.is_emulated());
     let run_seeds: BTreeSet<u64> = emulated.map(|order| order.link_seed - u64::from(order.block)).collect();
     assert!(run_seeds.len() <= 1, "link seeds are the run's seed plus the block number: {run_seeds:?}");

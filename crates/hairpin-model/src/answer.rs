@@ -70,6 +70,8 @@ pub enum Statement {
     NotRanked { open_loop: bool, injected_fault: bool },
     /// The figures of the only case.
     Single { case: String },
+    /// The largest part of the latency budget of a case.
+    Budget { case: String },
     /// A finding that explains a figure of `case`.
     Finding { code: String, case: String },
     /// The best case by the figure of its kind, and the cases near it for which no difference from it was found. The

@@ -113,6 +113,9 @@ pub struct SavedCard {
     pub cpu_only: bool,
     /// As [`Card::is_reference`].
     pub is_reference: bool,
+    /// Whether its ends may be two processes; false in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub between_processes: bool,
 }
 
 impl Card {
@@ -149,6 +152,7 @@ impl Card {
             boundaries: self.boundaries,
             cpu_only: self.cpu_only,
             is_reference: self.is_reference,
+            between_processes: self.reach != Reach::Process,
         }
     }
 }
@@ -166,6 +170,12 @@ impl SavedCards {
 
     pub fn get(&self, transport: &str) -> Option<&SavedCard> {
         self.0.get(transport)
+    }
+
+    /// A transport between processes that moves messages without system calls.
+    pub fn cpu_only(&self) -> Option<&str> {
+        let is_meant = |(_, card): &(&String, &SavedCard)| card.cpu_only && card.between_processes;
+        self.0.iter().find(is_meant).map(|(name, _)| name.as_str())
     }
 
     /// Whether `transport` is reliable. A transport without a card is assumed to be reliable.

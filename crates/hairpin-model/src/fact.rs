@@ -46,6 +46,14 @@ impl Fact {
     }
 }
 
+/// Returns the word called `name` in `facts`; `None` if absent or a number.
+pub fn word<'f>(facts: &'f [Fact], name: &str) -> Option<&'f str> {
+    match &facts.iter().find(|fact| fact.name == name)?.value {
+        FactValue::Word(word) => Some(word),
+        FactValue::Number(_) => None,
+    }
+}
+
 /// Returns the number called `name` in `facts`; `None` if absent or a word.
 ///
 /// # Panics

@@ -134,6 +134,8 @@ fact_names! {
         SHM_SLOTS = "shm.slots",
         /// CPUs that the end's control groups may use (`cpu.max`); absent without a quota.
         CPU_QUOTA = "cgroup.cpu_quota",
+        /// By how much CLOCK_REALTIME was set during a stamped round; absent if it was not.
+        REALTIME_STEP_NS = "realtime.step_ns",
         /// Bytes per slot of `shm`.
         SHM_SLOT_BYTES = "shm.slot_bytes",
     }

@@ -66,5 +66,11 @@ words! {
         /// Requests sent and not yet answered, averaged over the round: rate times mean latency (Little's law). At
         /// most 1 if each answer is read before the next request is sent.
         InFlight = "in-flight",
+        /// Of a median sampled round trip: the time between the server's calls.
+        Work = "work",
+        /// Of a median sampled round trip: the send calls of both ends up to the driver.
+        SendStack = "send-stack",
+        /// Of a median sampled round trip: from the arrival of the message at each end to the return of its receive call.
+        Scheduling = "scheduling",
     }
 }

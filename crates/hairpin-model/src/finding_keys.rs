@@ -210,6 +210,10 @@ keys! {
     SAVED_SHARE = "share-saved" in "share";
     IDLE_SAVED = "saved-by-cpus-kept-awake" in "ns";
     UNDECIDED = "undecided" in "";
+    // from the latency budget
+    SHARE_OF_SAMPLED = "share-of-sampled-round-trips" in "share";
+    SHARE_OF_SLOWEST = "share-of-the-slowest-sampled-percent" in "share";
+    MEAN_OF_PART = "mean-of-sampled-part" in "ns";
     ADVICE = "advice" in "";
 }
 
@@ -232,13 +236,16 @@ pub mod check {
     pub const NOTSENT_LOWAT: &str = "notsent-lowat";
     pub const NO_AUTOCORKING: &str = "no-autocorking";
     pub const ONE_WRITE: &str = "one-write";
+    pub const OTHER_CPUS: &str = "other-cpus";
     pub const OTHER_CONTROL: &str = "other-congestion-control";
     pub const OTHER_CONTROL_BY_GOODPUT: &str = "other-congestion-control-by-goodput";
     pub const OWN_CONNECTION: &str = "own-connection";
     pub const PINNED: &str = "pinned-ends";
     pub const QUICK_ACKS: &str = "quick-acks";
     pub const RELEASE_CORK: &str = "release-the-cork";
+    pub const SHORTER_PATH: &str = "shorter-path";
     pub const WITHIN_QUOTA: &str = "within-the-quota";
+    pub const WITHOUT_WORK: &str = "without-the-work";
     pub const WITHOUT_STAGE: &str = "without-the-stage";
 }
 

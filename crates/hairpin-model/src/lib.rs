@@ -39,6 +39,7 @@ mod invalid;
 pub mod judged_claim;
 pub mod knee;
 pub mod ladder;
+pub mod latency_budget;
 pub mod ledger;
 pub mod limits;
 pub mod link;
@@ -105,6 +106,7 @@ pub use invalid::{Invalid, LeftOut, RoundLeftOut};
 pub use judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Source, TestRun};
 pub use knee::Knee;
 pub use ladder::Group;
+pub use latency_budget::{Band, BudgetPart, EndPoints, LatencyBudget, Sampled, SampledRound, SampledTrip};
 pub use ledger::{Ledger, Way};
 pub use limits::{ExceededLimit, Limits};
 pub use link::{

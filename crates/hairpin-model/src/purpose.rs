@@ -13,5 +13,7 @@ words! {
         Traced = "traced",
         /// Like a traced round, but without tracing. The difference from traced rounds is the cost of tracing.
         Untraced = "untraced",
+        /// Some messages are sampled for the latency budget. Its figures are not results.
+        Stamped = "stamped",
     }
 }

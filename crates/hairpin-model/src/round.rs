@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::fields::{at_least_one, is_default};
 use crate::flow::{Flow, FlowId, FlowRole};
 use crate::flows::{OfFlow, flows};
+use crate::latency_budget::{Sampled, SampledRound, StampedFigures};
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
 use crate::one_way::{CpuTimeLine, Received, Sent, Streamed};
@@ -42,6 +43,9 @@ pub struct RoundOrder {
     pub extent: Extent,
     /// How much to send before the measurement.
     pub warm_up: Extent,
+    /// In a stamped round, every so many messages one is sampled; null in other rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_every: Option<u64>,
     /// Time-out of an answer. After the time-out, the answer counts as late or lost; on a reliable transport the
     /// round fails.
     pub timeout_ns: u64,
@@ -76,6 +80,7 @@ impl RoundOrder {
             block: 0,
             extent: Extent::Count(count),
             warm_up: Extent::Count(0),
+            sample_every: None,
             timeout_ns: 1_000_000_000,
             deadline_ns: never(),
             keep_samples: 1000,
@@ -199,6 +204,12 @@ pub struct Measured {
     /// File with the round's trace, relative to the run folder; null if none was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_file: Option<String>,
+    /// Figures of a stamped round; null for other rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamped: Option<StampedFigures>,
+    /// File with the round's sampled round trips, relative to the run folder; null if none was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_file: Option<String>,
     /// The user ended the round early; the figures are saved but not used.
     #[serde(default)]
     pub interrupted: bool,
@@ -220,6 +231,8 @@ impl Default for Measured {
             phases: None,
             traced: None,
             trace_file: None,
+            stamped: None,
+            budget_file: None,
             counts_if_disturbed: false,
             interrupted: false,
         }
@@ -324,6 +337,9 @@ pub struct EndReport {
     /// The end's counts of each one-way flow; later moved to the flows' records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streamed: Vec<Streamed>,
+    /// The end's points of the sampled messages of a stamped round; later moved to the round's file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<Sampled>,
     /// The end's part of a traced round; later moved to the round's trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<EndTrace>>,
@@ -419,6 +435,8 @@ pub struct Finished {
     pub samples: FlowSamples,
     /// The trace of a traced round, and the packets of its capture as a pcapng file.
     pub trace: Option<(RoundTrace, Option<Vec<u8>>)>,
+    /// The sampled round trips of a stamped round.
+    pub budget: Option<SampledRound>,
 }
 
 impl RoundRecord {

@@ -13,6 +13,7 @@ use crate::figure::Figure;
 use crate::flow::{Flow, FlowId, FlowRole};
 use crate::flows::{OfFlow, flows};
 use crate::invalid::{Invalid, RoundLeftOut};
+use crate::latency_budget::LatencyBudget;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
 use crate::one_way::{BothEnds, OneWayFigures, OverTime};
@@ -295,6 +296,9 @@ pub struct CaseSummary {
     /// Results of the case's traced rounds; null if none was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
+    /// Where the time of a round trip goes; null if no round trip was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<LatencyBudget>,
 }
 
 impl Serialize for CaseSummary {

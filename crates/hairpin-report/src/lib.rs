@@ -21,6 +21,7 @@ mod exchange_states;
 mod exchanges;
 mod figure_words;
 mod hosts;
+mod latency_budget;
 mod links;
 mod one_way;
 mod orders;

@@ -45,7 +45,7 @@ fn timed_rounds(run: &Run) -> u64 {
 
 fn evidence_rounds(run: &Run) -> u64 {
     let measured = |purpose| run.rounds.iter().filter(|round| round.measured_as(purpose).is_some()).count() as u64;
-    measured(Purpose::Traced) + measured(Purpose::Untraced)
+    measured(Purpose::Traced) + measured(Purpose::Untraced) + measured(Purpose::Stamped)
 }
 
 /// Returns `30 rounds`, or `78 timed rounds and 54 evidence rounds`.

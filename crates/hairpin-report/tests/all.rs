@@ -16,6 +16,7 @@ mod hosts;
 mod html;
 mod invalid;
 mod json_contract;
+mod latency_budget;
 mod links;
 mod observer;
 mod one_way;

@@ -1,6 +1,8 @@
-//! The evidence of a traced round, in addition to its samples: a trace as JSON, and packets as a pcapng file.
+//! The evidence of a round, in addition to its samples: of a traced round, a trace as JSON and packets as a pcapng
+//! file; of a stamped round, its sampled round trips as JSON.
 
-use hairpin_model::{Capture, Measured, Outcome, RoundRecord, RoundTrace};
+use hairpin_model::latency_budget::MAX_TRIPS;
+use hairpin_model::{Capture, Measured, Outcome, RoundRecord, RoundTrace, SampledRound};
 
 use super::error::StoreError;
 use super::folder::Folder;
@@ -8,9 +10,15 @@ use super::{limits, rounds};
 
 const TRACES: &str = "traces";
 const CAPTURES: &str = "captures";
+const BUDGETS: &str = "budgets";
 
-/// The trace of a round, and its packets as a pcapng file.
-pub type Evidence = (RoundTrace, Option<Vec<u8>>);
+/// The evidence of a round.
+#[derive(Clone, Debug)]
+pub enum Evidence {
+    /// The trace, and its packets as a pcapng file.
+    Trace(RoundTrace, Option<Vec<u8>>),
+    Budget(SampledRound),
+}
 
 /// Appends a record to `rounds.jsonl`, after saving as much of its evidence as fits. The record has priority, then
 /// the trace, then the capture. Returns the errors of the parts that were not saved.
@@ -20,7 +28,11 @@ pub(super) fn append(
     evidence: Option<Evidence>,
 ) -> Result<Vec<StoreError>, StoreError> {
     let mut errors = Vec::new();
-    let Some((mut trace, mut capture)) = evidence else { return rounds::append(folder, record).map(|()| errors) };
+    let (mut trace, mut capture) = match evidence {
+        None => return rounds::append(folder, record).map(|()| errors),
+        Some(Evidence::Budget(budget)) => return append_budget(folder, record, &budget),
+        Some(Evidence::Trace(trace, capture)) => (trace, capture),
+    };
     loop {
         let Err(error) = append_with(folder, record, &mut trace, capture.as_deref()) else { return Ok(errors) };
         let had_capture = capture.take().is_some();
@@ -57,6 +69,31 @@ fn append_with(
     rounds::append(folder, record)
 }
 
+/// Saves the sampled round trips, then the record, which names their file. Without room for both, saves the record.
+fn append_budget(
+    folder: &Folder,
+    record: &mut RoundRecord,
+    budget: &SampledRound,
+) -> Result<Vec<StoreError>, StoreError> {
+    let file = name(BUDGETS, record.number);
+    let json = serde_json::to_vec(budget).expect("sampled round trips have only string keys");
+    let saved = write(folder, BUDGETS, &file, &json).and_then(|()| {
+        set_budget_file(record, Some(file.clone()));
+        rounds::append(folder, record)
+    });
+    let Err(error) = saved else { return Ok(Vec::new()) };
+    drop(folder.remove(&file));
+    drop(folder.remove_folder(BUDGETS));
+    set_budget_file(record, None);
+    rounds::append(folder, record).map(|()| vec![error])
+}
+
+fn set_budget_file(record: &mut RoundRecord, file: Option<String>) {
+    if let Outcome::Measured(measured) = &mut record.outcome {
+        measured.budget_file = file;
+    }
+}
+
 /// Marks the capture of a round as skipped if the round could not be saved.
 pub(super) fn mark_capture_skipped(record: &mut RoundRecord, error: &StoreError) {
     if let Outcome::Measured(measured) = &mut record.outcome
@@ -89,12 +126,29 @@ fn update_capture(measured: &mut Measured, trace: &RoundTrace) {
 
 pub(super) fn read(folder: &Folder, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
     let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
-    let Some(name) = &measured.trace_file else { return Ok(None) };
+    read_json(folder, measured.trace_file.as_deref(), |json| {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    })
+}
+
+pub(super) fn read_budget(folder: &Folder, record: &RoundRecord) -> Result<Option<SampledRound>, StoreError> {
+    let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
+    read_json(folder, measured.budget_file.as_deref(), |json| {
+        let budget: SampledRound = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let fits = budget.trips.len() <= MAX_TRIPS;
+        fits.then_some(budget).ok_or_else(|| format!("it has more than {MAX_TRIPS} round trips"))
+    })
+}
+
+fn read_json<T>(
+    folder: &Folder,
+    name: Option<&str>,
+    parse: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<Option<T>, StoreError> {
+    let Some(name) = name else { return Ok(None) };
     let json = folder.read(name, limits::MAX_TRACE_BYTES).map_err(folder.error("read", name))?;
-    limits::check_values(&json)
-        .and_then(|()| serde_json::from_slice(&json).map_err(|error| error.to_string()))
-        .map(Some)
-        .map_err(|cause| folder.damaged(name, cause))
+    let parsed = limits::check_values(&json).and_then(|()| parse(&json));
+    parsed.map(Some).map_err(|cause| folder.damaged(name, cause))
 }
 
 fn name(kind: &str, number: u32) -> String {

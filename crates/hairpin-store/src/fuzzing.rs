@@ -15,7 +15,7 @@ use super::rounds::records;
 use super::{Listing, Memory, RunFolder, StoreError, limits};
 
 /// The files that an input can contain. The input names them by index.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "run.json",
     "rounds.jsonl",
     LOG,
@@ -24,6 +24,7 @@ const FILES: [&str; 8] = [
     "samples/round-000001.parquet",
     "traces/round-000000.json",
     "unsaved.txt",
+    "budgets/round-000000.json",
 ];
 /// Indices from this one on mark an uncompressed histogram of the log, because fuzzers cannot invert compression.
 /// Bits 0 and 1 of the index are the round, bits 2 to 4 the quantity.
@@ -87,7 +88,7 @@ fn reads_rounds(lines: &[u8], format: u32) -> bool {
 /// Recreates the folder with the files of the input.
 fn write_files(path: &Path, input: &[u8]) {
     drop(fs::remove_dir_all(path));
-    for folder in ["samples", "traces"] {
+    for folder in ["samples", "traces", "budgets"] {
         fs::create_dir_all(path.join(folder)).expect("the folder can be made");
     }
     let append = |name: &str, bytes: &[u8]| {
@@ -142,7 +143,7 @@ fn rounds(folder: &RunFolder, run: &Run) -> Result<(), StoreError> {
             read = read.and(samples(record, flow).map(|samples| samples.into_iter().for_each(check)));
             read = read.and(rows(record, flow).map(check));
         }
-        read = read.and(folder.trace_of(record).map(drop));
+        read = read.and(folder.trace_of(record).map(drop)).and(folder.budget_of(record).map(drop));
     }
     read
 }

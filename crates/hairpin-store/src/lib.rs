@@ -1,6 +1,6 @@
-//! The run folder: `run.json`, `rounds.jsonl`, `latency.hlog` and `samples/*.parquet`, and for traced rounds
-//! `traces/*.json` and `captures/*.pcapng`. All are written after every round. At the end of a run the samples are
-//! merged into `samples.parquet`.
+//! The run folder: `run.json`, `rounds.jsonl`, `latency.hlog` and `samples/*.parquet`; for traced rounds
+//! `traces/*.json` and `captures/*.pcapng`, and for stamped rounds `budgets/*.json`. All are written after every round.
+//! At the end of a run the samples are merged into `samples.parquet`.
 //!
 //! docs/run-format.md describes each file. A crash loses at most the current round: files grow only by whole lines,
 //! folders only by whole files, and `run.json` is replaced atomically.

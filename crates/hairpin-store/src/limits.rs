@@ -11,7 +11,7 @@ use hairpin_model::{DirectionRecord, LinkRecord, Measured, Outcome, RoundRecord,
 pub(super) const MAX_RUN_BYTES: u64 = 64 << 20;
 /// `latency.hlog`.
 pub(super) const MAX_LOG_BYTES: u64 = 128 << 20;
-/// One file in `traces`.
+/// One file in `traces` or `budgets`.
 pub(super) const MAX_TRACE_BYTES: u64 = 32 << 20;
 /// One file in `samples`: 10 million samples take 250 MB.
 pub(super) const MAX_SAMPLES_BYTES: u64 = 512 << 20;

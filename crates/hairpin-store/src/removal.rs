@@ -14,8 +14,8 @@ use super::run_folder::{RUN, UNSAVED};
 /// The files in a run's folder. The first is removed last, so that an interrupted removal leaves a run.
 const FILES: [&str; 6] = [RUN, "rounds.jsonl", "latency.hlog", "samples.parquet", "report.html", UNSAVED];
 /// The subfolders of a run's folder, and the extension of the files in each.
-const FOLDERS: [(&str, &str); 4] =
-    [("samples", ".parquet"), ("traces", ".json"), ("captures", ".pcapng"), (LOGS, ".log")];
+const FOLDERS: [(&str, &str); 5] =
+    [("samples", ".parquet"), ("traces", ".json"), ("budgets", ".json"), ("captures", ".pcapng"), (LOGS, ".log")];
 
 /// Why a run was not removed.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use hairpin_model::link::LOGS;
 use hairpin_model::run::State;
 use hairpin_model::{
-    Document, Failure, FailureKind, Flow, FlowSamples, Outcome, RoundRecord, RoundTrace, Run, Samples, upgrade,
+    Document, Failure, FailureKind, Flow, FlowSamples, Outcome, RoundRecord, RoundTrace, Run, SampledRound, Samples,
+    upgrade,
 };
 
 use super::columns;
@@ -151,9 +152,9 @@ impl RunFolder {
         self.files.replace(name, bytes).map_err(self.files.error("write", name))
     }
 
-    /// Saves a round: its samples, its histograms, its trace with its capture, and last its record, which makes it
-    /// part of the run. Sets the file names in the record. Returns the errors of evidence that could not be saved:
-    /// the record is then saved without that evidence and gives the reason for a missing capture.
+    /// Saves a round: its samples, its histograms, its evidence, and last its record, which makes it part of the run.
+    /// Sets the file names in the record. Returns the errors of evidence that could not be saved: the record is then
+    /// saved without that evidence and gives the reason for a missing capture.
     pub fn append(
         &self,
         record: &mut RoundRecord,
@@ -182,6 +183,11 @@ impl RunFolder {
     /// Returns the trace of a round; `None` if none was saved.
     pub fn trace_of(&self, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
         evidence::read(&self.files, record)
+    }
+
+    /// Returns the sampled round trips of a stamped round; `None` if none were saved.
+    pub fn budget_of(&self, record: &RoundRecord) -> Result<Option<SampledRound>, StoreError> {
+        evidence::read_budget(&self.files, record)
     }
 
     /// Returns a function that reads the samples and histograms of a flow in a round, or `None` if it has none.

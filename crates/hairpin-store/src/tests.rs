@@ -6,9 +6,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use hairpin_model::latency_budget::MAX_TRIPS;
 use hairpin_model::run::State;
 use hairpin_model::samples::{COLUMNS, Fate};
-use hairpin_model::{Capture, Column, RoundRecord, RoundTrace, Run, Tool};
+use hairpin_model::{Capture, Column, RoundRecord, RoundTrace, Run, SampledRound, SampledTrip, Tool};
 
 pub(super) mod fixtures;
 mod merging;
@@ -16,7 +17,7 @@ mod several_flows;
 
 use self::fixtures::{by_flow, captured, measured, record, run, samples, trace, trace_and_capture, traced};
 use super::error::MAKE;
-use super::{Listing, NotRemoved, RunFolder, StoreError, columns, folder, limits, write_named};
+use super::{Evidence, Listing, NotRemoved, RunFolder, StoreError, columns, folder, limits, write_named};
 
 /// A new run in a folder `run`.
 pub(super) fn new_run(state: State) -> (tempfile::TempDir, RunFolder) {
@@ -146,8 +147,9 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
     assert!(!store.path().join("traces").exists() && !store.path().join("captures").exists());
 
     let mut with_capture = traced(1, &samples);
-    let left_out =
-        store.append(&mut with_capture, &by_flow(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
+    let left_out = store
+        .append(&mut with_capture, &by_flow(&samples), Some(Evidence::Trace(trace(), Some(b"packets".to_vec()))))
+        .unwrap();
     assert!(left_out.is_empty(), "{left_out:?}");
     let saved = captured("captures/round-000001.pcapng", 9);
     assert_eq!(trace_and_capture(&with_capture), (Some("traces/round-000001.json"), &saved));
@@ -155,7 +157,7 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
 
     let skipped = Capture::Skipped { reason: "no privilege".to_owned() };
     let mut without_capture = traced(2, &samples);
-    let evidence = (RoundTrace { capture: skipped.clone(), ..trace() }, None);
+    let evidence = Evidence::Trace(RoundTrace { capture: skipped.clone(), ..trace() }, None);
     store.append(&mut without_capture, &by_flow(&samples), Some(evidence)).unwrap();
     assert_eq!(trace_and_capture(&without_capture), (Some("traces/round-000002.json"), &skipped));
 
@@ -173,13 +175,53 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
 }
 
 #[test]
+fn sampled_round_trips_are_read_back_and_damage_is_an_error() {
+    let (_place, store) = new_run(State::Complete);
+    let samples = samples(false);
+    let trip = |sequence| SampledTrip { sequence, client: [Some(-7); 9].into(), server: None };
+    let budget = SampledRound { server_has_own_clock: true, trips: (0..5).map(trip).collect() };
+    let mut stamped = record(0, &samples);
+    let evidence = Evidence::Budget(budget.clone());
+    assert!(store.append(&mut stamped, &by_flow(&samples), Some(evidence.clone())).unwrap().is_empty());
+    assert_eq!(measured(&mut stamped).budget_file.as_deref(), Some("budgets/round-000000.json"));
+    // Without room for the round trips, the record is saved without them.
+    fs::remove_dir_all(store.path().join("budgets")).unwrap();
+    fs::write(store.path().join("budgets"), "a file where the folder should be").unwrap();
+    let mut without = record(1, &samples);
+    let left_out = store.append(&mut without, &by_flow(&samples), Some(evidence)).unwrap();
+    assert!(left_out.len() == 1 && left_out[0].to_string().contains("budgets: Not a directory"), "{left_out:?}");
+
+    let (store, run) = RunFolder::open(store.path()).unwrap();
+    assert_eq!(run.rounds, [stamped, without]);
+    assert_eq!(store.budget_of(&run.rounds[1]).unwrap(), None);
+    fs::remove_file(store.path().join("budgets")).unwrap();
+    fs::create_dir(store.path().join("budgets")).unwrap();
+    let read = |content: &str| {
+        fs::write(store.path().join("budgets/round-000000.json"), content).unwrap();
+        store.budget_of(&run.rounds[0])
+    };
+    let whole = serde_json::to_string(&budget).unwrap();
+    assert_eq!(read(&whole).unwrap(), Some(budget));
+    let many = SampledRound { trips: vec![trip(1); MAX_TRIPS + 1], ..SampledRound::default() };
+    let too_large = whole.replace("-7", "-7000000000000000");
+    for damaged in
+        [&whole[..whole.len() / 2], &too_large, &whole.replace("[-7,", "["), &serde_json::to_string(&many).unwrap()]
+    {
+        let error = read(damaged).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }) && error.to_string().contains("budgets/"), "{error}");
+    }
+}
+
+#[test]
 fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     let (_place, store) = new_run(State::Complete);
     let samples = samples(false);
     let in_the_way = |file: &str| fs::write(store.path().join(file), "a file where the folder should be").unwrap();
     let mut records = [traced(0, &samples), traced(1, &samples)];
     in_the_way("captures");
-    let left_out = store.append(&mut records[0], &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
+    let left_out = store
+        .append(&mut records[0], &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100]))))
+        .unwrap();
     assert_eq!(left_out.len(), 1);
     let cause = left_out[0].to_string();
     assert!(cause.contains("captures: Not a directory"), "{cause}");
@@ -188,7 +230,9 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
 
     fs::remove_dir_all(store.path().join("traces")).unwrap();
     in_the_way("traces");
-    let left_out = store.append(&mut records[1], &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
+    let left_out = store
+        .append(&mut records[1], &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100]))))
+        .unwrap();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert_eq!(trace_and_capture(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
     fs::remove_file(store.path().join("captures")).unwrap();
@@ -212,7 +256,9 @@ fn the_capture_of_a_round_that_cannot_be_saved_is_marked_skipped() {
         drop(fs::remove_file(&path));
         fs::create_dir(&path).unwrap();
         let mut record = traced(0, &samples);
-        let error = store.append(&mut record, &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap_err();
+        let error = store
+            .append(&mut record, &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 100]))))
+            .unwrap_err();
         let StoreError::File { path: named, .. } = &error else { panic!("{error:?}") };
         assert_eq!(named, &path);
         assert_eq!(trace_and_capture(&record), (None, &Capture::Skipped { reason: error.to_string() }));
@@ -242,7 +288,7 @@ fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
     let (place, store) = new_run(State::Complete);
     let samples = samples(false);
     let mut record = traced(0, &samples);
-    store.append(&mut record, &by_flow(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
+    store.append(&mut record, &by_flow(&samples), Some(Evidence::Trace(trace(), Some(b"packets".to_vec())))).unwrap();
     (place, store, record)
 }
 
@@ -274,6 +320,7 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
         let measured = measured(&mut record);
         measured.primary_mut().samples_file = Some(name.to_owned());
         measured.trace_file = Some(name.to_owned());
+        measured.budget_file = Some(name.to_owned());
         let errors = [
             store.rows()(&record, record.order.case.primary()).unwrap_err(),
             store.samples().unwrap()(&record, record.order.case.primary())
@@ -281,6 +328,7 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
                 .err()
                 .unwrap_or_else(|| store.rows()(&record, record.order.case.primary()).unwrap_err()),
             store.trace_of(&record).unwrap_err(),
+            store.budget_of(&record).unwrap_err(),
         ];
         for error in errors {
             assert!(matches!(error, StoreError::File { .. }), "{name}: {error:?}");

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use hairpin_model::run::State;
 use hairpin_model::{Capture, RoundTrace};
-use hairpin_store::RunFolder;
+use hairpin_store::{Evidence, RunFolder};
 
 use self::fixtures::{by_flow, run, samples, trace, trace_and_capture, traced};
 
@@ -50,7 +50,7 @@ fn child_on_a_small_disk() {
             store.write_run(&run(State::Complete)).unwrap();
             let mut record = traced(0, &samples);
             let trace = RoundTrace { exchange_began_ns: vec![1; trace_pages * 2048], ..trace() };
-            let evidence = (trace, Some(vec![7; pages * 4096]));
+            let evidence = Evidence::Trace(trace, Some(vec![7; pages * 4096]));
             let left_out = store.append(&mut record, &by_flow(&samples), Some(evidence)).unwrap();
             line_found_no_room += left_out.iter().filter(|error| error.to_string().contains("rounds.jsonl")).count();
             let (store, run) = RunFolder::open(&path).unwrap();

@@ -369,6 +369,23 @@ pub trait KernelStamps {
     /// [`WireError::System`] if the kernel refuses.
     fn begin(&mut self, acknowledged: bool) -> Result<(), WireError>;
 
+    /// Requests stamps for single messages, instead of all: sent by [`KernelStamps::send_stamped`], and received by
+    /// [`KernelStamps::receive`]. Other messages take the wire's ordinary calls.
+    ///
+    /// # Errors
+    /// As [`KernelStamps::begin`].
+    fn begin_for_messages(&mut self) -> Result<(), WireError> {
+        Err(WireError::System { operation: "request time stamps", source: std::io::ErrorKind::Unsupported.into() })
+    }
+
+    /// Like [`Wire::send`], and requests the stamps of this message.
+    ///
+    /// # Errors
+    /// As [`Wire::send`].
+    fn send_stamped(&mut self, _message: &[u8]) -> Result<(), WireError> {
+        self.begin_for_messages()
+    }
+
     /// Appends the available stamps of sent bytes to `into`, without waiting.
     ///
     /// # Errors
@@ -378,7 +395,8 @@ pub trait KernelStamps {
     /// Like [`Wire::receive`], with the time at which the kernel received the last segment: CLOCK_REALTIME, in ns.
     ///
     /// First removes the stamps from the queue; [`KernelStamps::take`] returns them later. Stamps of acknowledgments
-    /// arrive together with data, so a wire that requests such stamps first waits for data with `poll`.
+    /// arrive together with data, so a wire that requests such stamps first waits for data with `poll`. With stamps for
+    /// single messages the queue stays as it is: reading it would delay this message.
     ///
     /// # Errors
     /// As [`Wire::receive`].
@@ -391,7 +409,7 @@ pub struct RawStamp {
     pub kind: StampKind,
     /// CLOCK_REALTIME, in ns.
     pub realtime_ns: u64,
-    /// Number of bytes from [`KernelStamps::begin`] to the end of the segment.
+    /// Number of bytes from [`KernelStamps::begin`] to the end of the segment; of datagrams, number of stamped ones.
     pub end_byte: u64,
 }
 

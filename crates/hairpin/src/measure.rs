@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use hairpin_analysis::{
     Digest, States, answer, comparisons, disturbed_rounds, findings, one_way_figures, phase_figures, round_figures,
-    traced,
+    stamped, traced,
 };
 use hairpin_engine::Engine;
 use hairpin_experiments::sequence::Blocks;
@@ -19,7 +19,7 @@ use hairpin_model::{
     RoundOrder, RoundRecord, Run, Samples, SavedCards, Skipped,
 };
 use hairpin_report::words;
-use hairpin_store::RunFolder;
+use hairpin_store::{Evidence, RunFolder};
 
 use crate::prove;
 
@@ -309,7 +309,7 @@ impl Measurement<'_> {
     fn one_round(&mut self, order: &RoundOrder) -> RoundRecord {
         let run = &mut self.run;
         let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
-        let Finished { mut record, samples, trace } = self.engine.run_apart(number, order);
+        let Finished { mut record, mut samples, trace, budget } = self.engine.run_apart(number, order);
         count_if_only_round(&mut record, &run.rounds);
         if let Outcome::Measured(measured) = &mut record.outcome {
             measured.counts_if_disturbed = self.all_rounds;
@@ -320,10 +320,20 @@ impl Measurement<'_> {
         if let Some((trace, _)) = &trace {
             traced(&mut record, trace);
         }
+        if let Some(budget) = &budget {
+            stamped(&mut record, budget, samples.get(&order.case.primary().id));
+            self.digest.add_trips(&record, budget);
+            // Only the sampled round trips of a stamped round are kept.
+            samples.clear();
+            if let Outcome::Measured(measured) = &mut record.outcome {
+                measured.flows.iter_mut().for_each(|flow| flow.samples_kept = 0);
+            }
+        }
+        let trace = trace.map(|(trace, capture)| Evidence::Trace(trace, capture));
         let mut lost = |what: &str, error: &dyn fmt::Display| {
             run.unsaved.push(unsaved(format!("round {number} was measured but {what}: {error}")));
         };
-        match self.folder.append(&mut record, &samples, trace) {
+        match self.folder.append(&mut record, &samples, trace.or(budget.map(Evidence::Budget))) {
             Ok(left_out) => left_out.iter().for_each(|error| lost("its evidence is incomplete", error)),
             Err(error) => lost("not saved", &error),
         }

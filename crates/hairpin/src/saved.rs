@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hairpin_analysis::{Digest, answer, traced};
+use hairpin_analysis::{Digest, answer, stamped, traced};
 use hairpin_model::Run;
 use hairpin_model::run::State;
 use hairpin_report::words;
@@ -54,6 +54,10 @@ pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
         }
         if let Some(trace) = folder.trace_of(record)? {
             traced(record, &trace);
+        }
+        if let Some(budget) = folder.budget_of(record)? {
+            stamped(record, &budget, None);
+            digest.add_trips(record, &budget);
         }
     }
     summarize_run(run, &digest, &[]);

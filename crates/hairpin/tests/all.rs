@@ -7,6 +7,7 @@
 #[macro_use]
 extern crate hairpin_testing;
 
+mod budget;
 mod bulk;
 mod canary;
 mod claims;

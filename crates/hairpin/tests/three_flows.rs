@@ -90,7 +90,7 @@ fn a_flow_that_ends_early_leaves_two_measured_and_saved() {
     let engine = Engine::new(PROGRAM.into(), Arc::new(AtomicBool::new(false))).expect("it can be made");
     // The deadline is far longer than the other flows need, and far shorter than the second flow needs.
     let order = RoundOrder { deadline_ns: 8_000_000_000, ..RoundOrder::of(case(SLOW_PER_S), COUNT) };
-    let Finished { mut record, samples, trace } = engine.run_apart(0, &order);
+    let Finished { mut record, samples, .. } = engine.run_apart(0, &order);
     let Outcome::Measured(measured) = &record.outcome else { panic!("{:?}", record.outcome) };
     let [failed] = &measured.failed_flows[..] else { panic!("one failed: {measured:?}") };
     assert_eq!(failed.id, "second".into());
@@ -102,7 +102,7 @@ fn a_flow_that_ends_early_leaves_two_measured_and_saved() {
         assert_eq!((flow.ledger.sent, flow.ledger.received, flow.ledger.unexplained), (COUNT, COUNT, 0), "{flow:?}");
     }
     let folder = RunFolder::create(&place.path("run")).expect("it is new");
-    folder.append(&mut record, &samples, trace).expect("it can be written");
+    folder.append(&mut record, &samples, None).expect("it can be written");
     let mut rows = folder.rows();
     let kept = order.case.flows.iter().map(|flow| rows(&record, flow).expect("it can be read").kept());
     let expected = order.case.flows.iter().map(|flow| samples.get(&flow.id).map_or(0, |samples| samples.kept()));

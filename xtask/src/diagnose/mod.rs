@@ -100,6 +100,7 @@ fn told_by(
         Place::Here => Command::new(hairpin),
         Place::BehindQueue(queue) => behind(queue, hairpin),
         Place::WithQuota(percent) => with_quota(percent, hairpin),
+        Place::BesideBusyLoop => beside_busy_loop(hairpin),
     };
     command.args(trial.words()).args(["--json", "--quiet", "--out"]).arg(&out);
     command.args(prove.then_some("--prove"));
@@ -118,6 +119,14 @@ fn behind(queue: &str, hairpin: &Path) -> Command {
     let script = format!("ip link set lo up && tc qdisc add dev lo root {queue} && exec \"$@\"");
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", &script, "sh"]).arg(hairpin);
+    command
+}
+
+/// Returns a command that runs the program while a loop keeps CPU 1 busy.
+fn beside_busy_loop(hairpin: &Path) -> Command {
+    let script = "taskset -c 1 sh -c 'while :; do :; done' & trap \"kill $!\" EXIT; \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(hairpin);
     command
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Place {
     BehindQueue(&'static str),
     /// In a new control group with this CPU quota, in percent of one CPU.
     WithQuota(u32),
+    /// Beside a loop that keeps CPU 1 busy.
+    BesideBusyLoop,
 }
 
 impl Trial {
@@ -96,15 +98,23 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("rate-not-reached", "round-trip --placement same-cpu --transport udp --rate 100 --count 20 --rounds 3 --injected-fault sleep=5ms/1"),
     injection("retransmission", "round-trip --placement same-cpu --transport tcp --link 'delay=2ms loss=3%' --count 60 --rounds 3"),
     decoy("retransmission", "round-trip --placement same-cpu --transport tcp --link delay=10ms+-8ms --count 30 --rounds 3"),
+    injection("run-queue", "budget --transport tcp --placement cross-cpu --count 8000 --rounds 6 --all-rounds").at(Place::BesideBusyLoop),
+    decoy("run-queue", "budget --transport tcp --placement cross-cpu --count 2000 --rounds 6 --injected-fault busy=200us/1"),
     injection("sender-bursts", "offered-load --placement same-cpu --transport udp --option rcvbuf=4096 --arrivals burst=100 --rate 2000 --count 400 --rounds 6"),
     decoy("sender-bursts", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --arrivals burst=10 --rate 500 --count 200 --rounds 3"),
+    injection("server-work", "budget --transport tcp --placement cross-cpu --count 2000 --rounds 6 --injected-fault busy=200us/1"),
+    injection("server-work", "budget --transport udp --placement same-cpu --count 2000 --rounds 6 --injected-fault busy=200us/1"),
+    decoy("server-work", "budget --transport tcp --placement same-cpu --link delay=100us --count 1000 --rounds 6"),
     injection("shared-connection", "under-load --link 'rate=10mbit queue=256KiB delay=5ms codel=5ms/100ms' --transport tcp --congestion cubic --idle 500ms --ramp 3s --duration 2s --recovery 500ms --probe-connection own,shared --load-option notsent-lowat=16384 --rounds 4"),
     decoy("shared-connection", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --transport tcp --congestion cubic --idle 500ms --ramp 3s --duration 2s --recovery 500ms --probe-connection own --connections 4 --rounds 3"),
+    injection("stack-dominated", "budget --transport tcp --placement cross-cpu --waiting spin --count 8000 --rounds 6"),
+    decoy("stack-dominated", "budget --transport tcp --placement cross-cpu --waiting spin --count 2000 --rounds 6 --injected-fault busy=200us/1"),
     injection("udp-receive-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
     decoy("udp-receive-overrun", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --option rcvbuf=4096 --rate 500 --count 200 --rounds 3"),
     injection("udp-send-overrun", "message-rate --placement same-cpu --transport udp --rounds 3").at(Place::BehindQueue("tbf rate 8mbit burst 4kb limit 8kb")),
     decoy("udp-send-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
     injection("wake-up-dominated", "round-trip --transport tcp --placement cross-cpu --waiting block,spin --count 400 --rounds 6"),
+    injection("wake-up-dominated", "budget --transport tcp --placement cross-cpu --count 8000 --rounds 6"),
     injection("wake-up-dominated", "round-trip --transport pipe --placement cross-cpu --waiting block,spin --count 400 --rounds 6"),
     decoy("wake-up-dominated", "round-trip --transport tcp --placement cross-cpu --waiting block,spin --warmup 10 --count 40 --rounds 6 --injected-fault busy=1500us/1"),
 ];

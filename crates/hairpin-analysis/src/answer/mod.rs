@@ -27,6 +27,12 @@ use statements::{not_ranked, single};
 
 /// Returns the answer of `run`, whose cases, comparisons and findings must be filled in.
 pub fn answer(run: &Run) -> Answer {
+    // A disturbance is a part of a budget.
+    let with_budget = run.cases.iter().filter(|row| row.budget.is_some());
+    let budgets: Vec<Statement> = with_budget.map(|row| Statement::Budget { case: row.id.clone() }).collect();
+    if !budgets.is_empty() {
+        return budgets.into_iter().chain(too_noisy(run)).collect::<Vec<_>>().into();
+    }
     if let Some(too_noisy) = too_noisy(run) {
         return vec![too_noisy].into();
     }

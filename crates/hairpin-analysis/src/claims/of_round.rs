@@ -1,16 +1,25 @@
 //! Computes figures of one round, in their base units.
 
+use hairpin_model::latency_budget::parts::{RUN_QUEUE, SEND_QUEUE, SEND_STACK, WAKE_UP, WORK};
+use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
-use hairpin_model::{Case, CaseSummary, ExchangeCounts, FigureName, Measured as MeasuredRound, Run};
+use hairpin_model::{Case, CaseSummary, ExchangeCounts, FigureName, Measured as MeasuredRound, RoundRecord, Run};
 
+use crate::latency_budget::part_ns;
 use crate::open_loop::sent_per_s;
 use crate::{one_way, valid_rounds};
 
 /// Returns the figure, in its base unit, of each measured round that has this figure, with the round's block.
 pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
     let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
-    let counted = valid_rounds::timed_rounds(rounds).into_iter();
-    counted.filter_map(|(round, measured)| Some((round.order.block, round_figure(name, case, measured)?))).collect()
+    let counted: Vec<_> = if matches!(name, FigureName::Work | FigureName::SendStack | FigureName::Scheduling) {
+        rounds.filter_map(|round| Some((round, round.measured_as(Purpose::Stamped)?))).collect()
+    } else {
+        valid_rounds::timed_rounds(rounds)
+    };
+    let figure =
+        |(round, measured): (&RoundRecord, _)| Some((round.order.block, round_figure(name, case, measured)?));
+    counted.into_iter().filter_map(figure).collect()
 }
 
 fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {
@@ -57,6 +66,9 @@ fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> 
         FigureName::Fairness => one_way::fairness(&received?.connection_bytes),
         FigureName::ReverseShare => one_way::reverse_share(flow, round),
         FigureName::ReverseBytes => Some(one_way::reverse_share(flow, round)? * goodput()?),
+        FigureName::Work => part_ns(round, &[WORK]),
+        FigureName::SendStack => part_ns(round, &[SEND_STACK, SEND_QUEUE]),
+        FigureName::Scheduling => part_ns(round, &[RUN_QUEUE, WAKE_UP]),
     }
 }
 

@@ -14,7 +14,10 @@ pub(super) fn scale(name: FigureName, unit: &str) -> Option<f64> {
         | FigureName::Mean
         | FigureName::ServiceP50
         | FigureName::ServiceMean
-        | FigureName::First => &[("ns", 1.0), ("us", 1e-3), ("ms", 1e-6), ("s", 1e-9)],
+        | FigureName::First
+        | FigureName::Work
+        | FigureName::SendStack
+        | FigureName::Scheduling => &[("ns", 1.0), ("us", 1e-3), ("ms", 1e-6), ("s", 1e-9)],
         FigureName::Rate | FigureName::ReceivedPerS | FigureName::SentPerS => &[("1/s", 1.0), ("msg/s", 1.0)],
         FigureName::BytesPerMs => &[("bytes/ms", 1.0)],
         FigureName::Segments => &[("segments", 1.0)],

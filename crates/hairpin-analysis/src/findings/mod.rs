@@ -40,8 +40,11 @@ mod placement_lottery;
 mod rate_not_reached;
 mod retransmission;
 mod rounds_left_out;
+mod run_queue;
 mod sender_bursts;
+mod server_work;
 mod shared_connection;
+mod stack_dominated;
 mod udp_receive_overrun;
 mod udp_send_overrun;
 mod unexplained_loss;
@@ -55,8 +58,8 @@ pub const ALL: &[Detector] = detectors![
     aa_differs autocorking bufferbloat cold_start congestion_control cork_not_released cpu_contention cpu_quota delayed_ack
     drift echo_stalled generator_late limited_cpu link_drops link_late link_saturated machine_states many_small_segments
     nagle_meets_delayed_ack nagle_waits noisy_machine own_send_queue placement_lottery rate_not_reached
-    retransmission rounds_left_out sender_bursts shared_connection udp_receive_overrun udp_send_overrun
-    unexplained_loss wake_up_dominated
+    retransmission rounds_left_out run_queue sender_bursts server_work shared_connection stack_dominated
+    udp_receive_overrun udp_send_overrun unexplained_loss wake_up_dominated
 ];
 
 /// Minimum share of the latency; a cause that explains less is a note.

@@ -6,21 +6,23 @@
 //! Documentation/power/pm_qos_interface.rst of the kernel), ends that spin, or both ends on one CPU. Only the first two
 //! are checks. An end that spins is never woken: if that saves nothing, waking is not the cause. With CPUs kept awake a
 //! blocked end is still woken, but not from deep idle: if that saves nothing and spinning does, the cause is waking,
-//! not deep idle. Both ends on one CPU also share its caches, so this alone proves nothing. Advice: spin, keep CPUs
-//! awake, place both ends on one CPU, or send more with each wake-up.
+//! not deep idle. Both ends on one CPU also share its caches, so this alone proves nothing. The part `wake-up` of the
+//! latency budget is further evidence; without any changed case it is the only one, and spinning is the check. Advice:
+//! spin, keep CPUs awake, place both ends on one CPU, or send more with each wake-up.
 
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{BUSY_POLL, KEEP_AWAKE};
+use hairpin_model::latency_budget::parts::WAKE_UP;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{
-    Case, CaseSummary, CounterExperiment, CpuIdle, Evidence, Finding, FindingCard, Placement, Proved, Run, Waiting,
-    finding_keys as keys,
+    Case, CaseSummary, CounterExperiment, CpuIdle, EndSettings, Evidence, Finding, FindingCard, Placement, Proved,
+    Run, Waiting, finding_keys as keys,
 };
 
 use super::support::{
-    CONFIRMED, Change, Hit, Hits, REFUTED, add_case, change, counter_experiment, evidence_of, judge_check,
-    kept_awake, paired,
+    CONFIRMED, Change, Hit, Hits, REFUTED, add_case, change, counter_experiment, evidence_of, from_budget, in_budget,
+    judge_check, kept_awake, paired,
 };
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -71,7 +73,7 @@ impl Waking<'_> {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| find_waking(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
+    let Some(first) = hits.first() else { return by_budget(run) };
     // The strongest case with a check of deep idle; without one, the strongest case.
     let tried = hits.0.iter().find(|hit| hit.data.awake.is_some()).unwrap_or(first);
     // A check on the first case is better evidence than one on another case.
@@ -99,6 +101,23 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     ]
 }
 
+/// Returns the finding of a run without changed cases, by the latency budget of ends that sleep on CPUs of their own.
+fn by_budget(run: &Run) -> Vec<Finding> {
+    let look = |case: &Case| {
+        let EndSettings { waiting, placement, cpu_idle, .. } = case.ends;
+        let sleeps = waiting != Waiting::Spin && placement.has_own_cpus() && cpu_idle == CpuIdle::Deep;
+        let is_tried = |changed: &Case| run.cases.iter().any(|other| other.case == *changed);
+        let spinning = spinning(case);
+        (sleeps && !is_tried(&spinning) && !is_tried(&kept_awake(case))).then_some((MIN_SHARE, spinning))
+    };
+    let found = from_budget(run, (&CARD, BUSY_POLL), &[WAKE_UP], look).into_iter().map(|finding| {
+        let case = finding.cases.first().and_then(|id| run.case(id));
+        let advice = case.map_or_else(Vec::new, |row| advice(false, &row.case)).join(",");
+        finding.with(keys::CAUSE, "budget").with(keys::ADVICE, advice.as_str())
+    });
+    found.collect()
+}
+
 /// Returns the advised changes, without those that were ruled out and those that need one host.
 fn advice(deep_idle_ruled_out: bool, case: &Case) -> Vec<&'static str> {
     let awake = (!deep_idle_ruled_out).then_some("awake");
@@ -123,6 +142,7 @@ fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<Evidence> {
         let saved = [(keys::SAVED, without.change.saved_ns()), (keys::SAVED_SHARE, without.change.saved_share())];
         all.extend(saved.map(|(key, value)| evidence_of(first.case, key, value).of(without.cause)));
     }
+    all.extend(in_budget(first.case, &[WAKE_UP], 0.0).into_iter().flat_map(|found| found.evidence));
     all
 }
 
@@ -275,5 +295,28 @@ mod tests {
     fn a_small_saving_and_a_case_without_siblings_are_no_finding() {
         let [tcp, pipe] = ["tcp", "pipe"].map(|transport| apart(Case::ping_pong(transport)));
         assert_eq!(found_among(&[(&tcp, 10_000), (&spinning(&tcp), 8_000), (&pipe, 54_000)]), []);
+    }
+
+    #[test]
+    fn a_budget_alone_names_the_cause_and_busy_polling_is_its_check() {
+        use crate::fixture::trips::trip;
+        let tcp = apart(Case::ping_pong("tcp"));
+        let found = |case: &Case, wake_ns: i64, spinning_ns: Option<u64>| {
+            let mut fixture = Fixture::new();
+            let parts = [100, 200, 300, 0, wake_ns, 600, 700, 800, 900, 0, 1_400];
+            fixture.budget_of(case, 20_000, &[trip(parts)]);
+            spinning_ns.into_iter().for_each(|ns| fixture.rounds_of(&spinning(case), &around(ns)));
+            fixture.findings("wake-up-dominated")
+        };
+        let open = found(&tcp, 15_000, None);
+        assert_eq!((open.len(), open[0].word(keys::CAUSE)), (1, Some("budget")));
+        assert!((open[0].share - 16_400.0 / 20_000.0).abs() < 1e-3, "{}", open[0].share);
+        assert_eq!(pair(&open[0]).map(|case| case.ends.waiting), [Waiting::Block, Waiting::Spin]);
+        let checked = found(&tcp, 15_000, Some(5_000));
+        assert_eq!((verdict(&checked[0]), checked[0].word(keys::CAUSE)), ("confirmed", Some("busy-polling")));
+        assert!(checked[0].figure(keys::SHARE_OF_SAMPLED).is_some(), "the budget is further evidence");
+        assert_eq!(found(&tcp, 15_000, Some(19_900)), [], "spinning saves nothing: waking is not the cause");
+        assert_eq!(found(&Case::ping_pong("tcp"), 15_000, None), [], "no other CPU is woken");
+        assert_eq!(found(&tcp, -300, None), [], "1.1 us of 4.7 us");
     }
 }

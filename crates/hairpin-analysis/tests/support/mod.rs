@@ -5,10 +5,11 @@ pub mod links;
 pub mod one_way;
 pub mod one_way_losses;
 pub mod traces;
+pub mod trips;
 pub mod under_load;
 
 use hairpin_analysis::statistics::interval::ALPHA;
-use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, traced};
+use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, stamped, traced};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::Purpose;
 use hairpin_model::run::{FORMAT, State};
@@ -17,7 +18,8 @@ use hairpin_model::trace::End;
 use hairpin_model::upgrade::earlier_cards;
 use hairpin_model::{
     Case, Effective, EndKind, EndReport, Environment, Exchange, Extent, Failure, FailureKind, Finding, FlowRecord,
-    Host, Key, Ledger, Measured, Noise, Outcome, Placement, RoundOrder, RoundRecord, RoundTrace, Run, Samples,
+    Host, Key, Ledger, Measured, Noise, Outcome, Placement, RoundOrder, RoundRecord, RoundTrace, Run, SampledRound,
+    SampledTrip, Samples,
 };
 
 /// Samples of a closed loop: each message leaves when the last was answered.
@@ -126,6 +128,33 @@ impl Fixture {
         self.push(case, block, Outcome::Measured(Box::new(measured)), Some(samples));
     }
 
+    /// A stamped round with these sampled round trips and these samples, modified by `change`.
+    pub fn stamped(
+        &mut self,
+        (case, block): (&Case, u32),
+        sampled: &SampledRound,
+        samples: &Samples,
+        change: impl FnOnce(&mut Measured),
+    ) {
+        self.purpose = Purpose::Stamped;
+        self.round_with(case, block, samples, change);
+        self.purpose = Purpose::Timed;
+        let record = self.rounds.last_mut().unwrap();
+        stamped(record, sampled, Some(samples));
+        self.digest.add_trips(record, sampled);
+    }
+
+    /// Six blocks of a timed round with this latency, and a stamped round with 40 of each of these round trips.
+    pub fn budget_of(&mut self, case: &Case, latency_ns: u64, trips: &[SampledTrip]) {
+        let trips = trips.iter().flat_map(|trip| [*trip; 40]).collect();
+        let sampled = SampledRound { server_has_own_clock: false, trips };
+        for block in 0..6 {
+            let samples = back_to_back(&[], &[latency_ns + latency_ns / 1000 * u64::from(block); 100]);
+            self.round(case, block, &samples);
+            self.stamped((case, block), &sampled, &samples, |_| {});
+        }
+    }
+
     pub fn failed(&mut self, case: &Case, block: u32, cause: &str) {
         let failure = Failure::new(FailureKind::Other, cause, "none");
         self.push(case, block, Outcome::Failed(failure), None);
@@ -152,7 +181,11 @@ impl Fixture {
             number,
             started_ns: u64::from(block) * 1_000_000_000 + u64::from(number) * 1_000_000,
             case_id: case.id(),
-            order: RoundOrder { purpose: self.purpose, ..order(case, block) },
+            order: RoundOrder {
+                purpose: self.purpose,
+                sample_every: (self.purpose == Purpose::Stamped).then_some(16),
+                ..order(case, block)
+            },
             outcome,
         };
         self.digest.add(&record, samples);

@@ -32,8 +32,8 @@ use crate::links::addresses::FAR;
 use crate::observer::{Context, Mark, Observations};
 use crate::observers::Observers;
 use crate::path::Link;
-use crate::tracing::Observed;
 use crate::tracing::round::TraceObservations;
+use crate::tracing::{Observed, WireObservations};
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::marks::ClientMarks;
 use hairpin_loops::shared::{BulkEnd, BulkOrder, load_of};
@@ -95,12 +95,12 @@ impl Client<'_> {
         let Opened { mut observers, setup_ns, wires, options, waking_ns, started } = self.open()?;
         observers.mark(Mark::Load(&wires));
         let mut wire = opening::only_wire(End::Client, wires)?;
-        let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
+        let mut observed = Observed::begin(self.order, End::Client, (&mut *wire, self.card.boundaries), clock);
         let all_connected_ns = started.all_connected_ns;
         let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
         // The server waits for the wire to close and uses no CPU, so it does not disturb the observers.
         observers.end();
-        let trace = observed.finish()?;
+        let WireObservations { trace, sampled, facts: of_wire } = observed.finish()?;
         let (order, card) = (self.order, self.card);
         let RoundEnd { client_result, facts, mut server, seen, link } = self.end(wire, client_result, observers)?;
         let Observations { report, noise, watched, .. } = seen;
@@ -113,8 +113,8 @@ impl Client<'_> {
         let load = bulk.zip(load_of(&order.case)).zip(server.as_mut()).map(of_both).transpose()?;
         let asked = opening::asked(&order.case, End::Client);
         let options = effective(card, &asked, &options, std::slice::from_ref(&facts));
-        let facts = [counters(facts), report.facts].concat();
-        let report = EndReport { options, facts, waking_ns, ..report };
+        let facts = [counters(facts), report.facts, of_wire].concat();
+        let report = EndReport { options, facts, waking_ns, sampled, ..report };
         Ok(ClientEnd { client_result, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
     }
 

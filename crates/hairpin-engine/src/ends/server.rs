@@ -20,7 +20,7 @@ use crate::control::{Control, ControlError, Message, Progress, agree, receive_pa
 use crate::observer::{Context, Mark, Observations};
 use crate::observers::Observers;
 use crate::socket_passing::{PassedListener, Sockets};
-use crate::tracing::Observed;
+use crate::tracing::{Observed, WireObservations};
 use hairpin_loops::arrival_order::ArrivalOrder;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::connecting;
@@ -108,7 +108,7 @@ fn answer(
     let card = opening::transport(&flow.transport)?.card();
     observers.mark(Mark::Load(&wires));
     let mut wire = opening::only_wire(End::Server, wires)?;
-    let mut observed = Observed::begin(round, End::Server, &mut *wire, &host.clock);
+    let mut observed = Observed::begin(round, End::Server, (&mut *wire, card.boundaries), &host.clock);
     send(control, &Message::Ready)?;
     if is_woken(case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
@@ -145,10 +145,10 @@ fn answer(
         }
     }
     observers.end();
-    let trace = observed.finish()?.map(Box::new);
-    let report = EndReport { turnaround, trace, streamed, ..EndReport::default() };
+    let WireObservations { trace, sampled, facts: of_wire } = observed.finish()?;
+    let report = EndReport { turnaround, trace: trace.map(Box::new), streamed, sampled, ..EndReport::default() };
     let report = observers.report(Observations { report, ..Observations::default() }).report;
-    let facts = [facts(case, &card, wire.effective()), answered].concat();
+    let facts = [facts(case, &card, wire.effective()), answered, of_wire].concat();
     Ok(EndReport {
         options: effective(&card, &opening::asked(case, End::Server), &before, std::slice::from_ref(&facts)),
         facts: [counters(facts), report.facts].concat(),

@@ -9,6 +9,7 @@ use std::process::Child;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hairpin_model::round::Purpose;
 use hairpin_model::{EndKind, EndReport, Failure, RoundOrder};
 use hairpin_transports::Cookie;
 
@@ -77,11 +78,12 @@ impl Server {
         let patience = self.patience;
         let agreed = agree(self.channel()?, patience);
         agreed.map_err(|error| self.with_exit_status(&error))?;
-        self.send(&Message::Order(Box::new(EndOrder {
-            round: round.clone(),
-            cookie: cookie.0,
-            reports_progress: false,
-        })))?;
+        let mut order = round.clone();
+        if order.purpose == Purpose::Stamped {
+            // `sample_every` asks for the samples, and a server of an earlier version ignores it.
+            order.purpose = Purpose::Untraced;
+        }
+        self.send(&Message::Order(Box::new(EndOrder { round: order, cookie: cookie.0, reports_progress: false })))?;
         match self.receive()? {
             Message::Listening(address) => Ok(address),
             other => Err(unexpected(&other)),

@@ -1,6 +1,7 @@
 //! Usage of the thread of one end: CPU time, context switches, migrations and CPUs.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use hairpin_model::PhaseUsage;
 
@@ -100,6 +101,25 @@ fn read(file: &str) -> Option<PhaseUsage> {
 fn schedstat(line: &str) -> Option<PhaseUsage> {
     let mut numbers = line.split_whitespace().map(|number| number.parse().ok());
     Some(PhaseUsage { cpu_ns: numbers.next()??, waited_for_cpu_ns: numbers.next()?? })
+}
+
+/// The waits of the calling thread for a CPU: an open `/proc/thread-self/schedstat`.
+pub(crate) struct CpuWaits(fs::File);
+
+impl CpuWaits {
+    /// `None` if the kernel has no statistics.
+    pub(crate) fn open() -> Option<Self> {
+        fs::File::open("/proc/thread-self/schedstat").ok().map(Self).filter(|waits| waits.read().is_some())
+    }
+
+    /// How long the thread has waited in ns, and how often it got a CPU. One system call.
+    pub(crate) fn read(&self) -> Option<[i64; 2]> {
+        let mut text = [0; 80];
+        let length = self.0.read_at(&mut text, 0).ok()?;
+        let mut numbers = str::from_utf8(&text[..length]).ok()?.split_whitespace().skip(1);
+        let mut next = || numbers.next()?.parse().ok();
+        Some([next()?, next()?])
+    }
 }
 
 /// Parses `se.nr_migrations` of `/proc/PID/sched`; `None` on kernels without scheduler statistics.

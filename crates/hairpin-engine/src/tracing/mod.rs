@@ -1,57 +1,77 @@
 //! Observation of a traced round: the calls of each end and the kernel's timestamps ([`wire`]), the kernel's
-//! counters, and the packets ([`round`]). The ends do not know of the tracing, and untraced rounds pay nothing.
+//! counters, and the packets ([`round`]); and of a stamped round: the points of sampled messages ([`sampling`]). The
+//! ends do not know of it, and other rounds pay nothing.
 
 pub(crate) mod observer;
 pub mod round;
+pub mod sampling;
 #[cfg(test)]
 mod tests;
 pub mod wire;
 
 use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
-use hairpin_model::{Case, EndTrace, Failure, Load, RoundOrder};
-use hairpin_transports::Wire;
+use hairpin_model::{Case, EndTrace, Fact, Failure, Load, RoundOrder, Sampled};
+use hairpin_transports::{Wire, WireError};
 
 use hairpin_loops::clock::Clock;
+use hairpin_loops::time::realtime_ns;
+use sampling::SamplingWire;
 use wire::TracingWire;
 
-/// The wire of an end, traced or not.
+/// The wire of an end, observed or not.
 pub enum Observed<'w, C> {
     Plain(&'w mut dyn Wire),
     Traced(Box<TracingWire<'w, C>>),
+    Sampled(Box<SamplingWire<'w, C>>),
+}
+
+/// What was observed.
+#[derive(Debug, Default)]
+pub struct WireObservations {
+    /// `None` if the round is not traced.
+    pub trace: Option<EndTrace>,
+    /// Empty if the round is not stamped.
+    pub sampled: Vec<Sampled>,
+    pub facts: Vec<Fact>,
 }
 
 impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
-    /// Traces the wire of `end` if the round is traced.
-    pub fn begin(order: &RoundOrder, end: End, wire: &'w mut dyn Wire, clock: &C) -> Self {
-        match order.purpose {
-            Purpose::Traced => {
-                let acknowledged = end == End::Client || has_several_in_flight(&order.case);
-                Self::Traced(Box::new(TracingWire::begin(wire, clock.clone(), acknowledged)))
-            }
-            Purpose::Timed | Purpose::Untraced => Self::Plain(wire),
+    /// Observes the wire of `end` if the round is traced or stamped. `boundaries`: whether a receive returns a whole
+    /// message.
+    pub fn begin(order: &RoundOrder, end: End, (wire, boundaries): (&'w mut dyn Wire, bool), clock: &C) -> Self {
+        if order.sample_every.is_some() {
+            let clocks: (C, sampling::Realtime<C>) = (clock.clone(), |_| realtime_ns());
+            return Self::Sampled(Box::new(SamplingWire::begin(wire, clocks, (end, boundaries), order)));
         }
+        if order.purpose != Purpose::Traced {
+            return Self::Plain(wire);
+        }
+        let acknowledged = end == End::Client || has_several_in_flight(&order.case);
+        Self::Traced(Box::new(TracingWire::begin(wire, clock.clone(), acknowledged)))
     }
 
     pub fn wire(&mut self) -> &mut dyn Wire {
         match self {
             Self::Plain(wire) => *wire,
             Self::Traced(wire) => &mut **wire,
+            Self::Sampled(wire) => &mut **wire,
         }
     }
 
-    /// Ends the trace; `None` if the round is not traced.
-    pub fn finish(self) -> Result<Option<EndTrace>, Failure> {
-        match self {
-            Self::Plain(_) => Ok(None),
-            Self::Traced(wire) => wire.finish().map(Some).map_err(|error| {
-                Failure::new(
-                    &error,
-                    format!("cannot complete the trace of the round: {error}"),
-                    "run the round without tracing",
-                )
-            }),
-        }
+    /// Ends the observation.
+    pub fn finish(self) -> Result<WireObservations, Failure> {
+        let observed = match self {
+            Self::Plain(_) => Ok(WireObservations::default()),
+            Self::Traced(wire) => {
+                wire.finish().map(|trace| WireObservations { trace: Some(trace), ..WireObservations::default() })
+            }
+            Self::Sampled(wire) => wire.finish(),
+        };
+        observed.map_err(|error: WireError| {
+            let cause = format!("cannot complete the trace of the round: {error}");
+            Failure::new(&error, cause, "run the round without tracing")
+        })
     }
 }
 

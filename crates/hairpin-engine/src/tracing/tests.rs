@@ -1,5 +1,7 @@
 //! Traces on the manual clock: exact calls, and when timestamps are read.
 
+mod sampling;
+
 use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -37,9 +39,9 @@ fn travel(order: &RoundOrder) -> (ClientResult, Option<EndTrace>, Vec<ScriptedCa
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
     let mut scripted = scripted.in_pieces(request, 4);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, phases: None, stop: &stop };
-    let mut observed = Observed::begin(order, End::Client, &mut scripted, &clock);
+    let mut observed = Observed::begin(order, End::Client, (&mut scripted, false), &clock);
     let client_result = run_client(&client, observed.wire(), &mut Alone).unwrap();
-    let trace = observed.finish().unwrap();
+    let trace = observed.finish().unwrap().trace;
     (client_result, trace, scripted.made().iter().map(|(_, made)| made.clone()).collect())
 }
 
@@ -279,7 +281,7 @@ fn the_server_timestamps_acknowledgments_if_answers_may_wait_for_them() {
         let clock = ManualClock::default();
         let mut wire = Stamped::new(&clock, 0);
         let order = RoundOrder { case, ..order("2,3", Remedy::Default, Purpose::Traced) };
-        Observed::begin(&order, end, &mut wire, &clock).finish().unwrap();
+        Observed::begin(&order, end, (&mut wire, false), &clock).finish().unwrap();
         wire.acknowledged
     };
     let in_flight = |pipeline| {

@@ -20,7 +20,7 @@ const RESERVED_CALLS: usize = 4096;
 const MAX_WRITES_PER_READ: u32 = 16;
 /// Wait before the first message, in ns: the kernel enables timestamps of received packets in a deferred work item,
 /// some time after the request (`net_enable_timestamp`, net/core/dev.c).
-const STAMP_START_NS: u64 = 5_000_000;
+pub(super) const STAMP_START_NS: u64 = 5_000_000;
 /// Longest wait for the last timestamp, in ns: longer than an ACK is delayed.
 const STAMP_TIMEOUT_NS: u64 = 250_000_000;
 /// Interval between checks for the last timestamp, in ns.

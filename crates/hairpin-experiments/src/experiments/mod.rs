@@ -1,5 +1,6 @@
 //! Every experiment, one file each. A test fails if a file in this folder is not in [`ALL`].
 
+pub mod budget;
 pub mod bulk;
 pub mod message_rate;
 pub mod observer;
@@ -18,6 +19,7 @@ use crate::experiment::Experiment;
 pub const ALL: &[Experiment] = &[
     survey::SURVEY,
     round_trip::ROUND_TRIP,
+    budget::BUDGET,
     small_writes::SMALL_WRITES,
     message_rate::MESSAGE_RATE,
     bulk::BULK,

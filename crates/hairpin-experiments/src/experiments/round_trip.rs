@@ -123,7 +123,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 }
 
 /// The warm-up that `auto` selects.
-fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
+pub(super) fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
     let large = case.primary().load.size_bytes().max(case.primary().load.reply_size_bytes()) > LARGE_BYTES;
     let is_closed_loop = case.primary().load.rate_per_s().is_none();
     if case.crosses_a_network() && is_closed_loop {

@@ -10,6 +10,7 @@ pub fn earlier_cards() -> SavedCards {
         boundaries: false,
         cpu_only: false,
         is_reference: false,
+        between_processes: false,
     };
     const MESSAGES: SavedCard = SavedCard { boundaries: true, ..STREAM };
     const MEMORY: SavedCard = SavedCard { cpu_only: true, ..MESSAGES };

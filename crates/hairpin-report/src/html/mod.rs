@@ -5,6 +5,7 @@
 
 mod claims;
 mod facts;
+mod latency_budget;
 mod links;
 mod one_way;
 mod table;
@@ -98,6 +99,7 @@ fn view(run: &Run) -> Value {
         other_states => table::other_states(&groups, &shared),
         sequences,
         sequences_left_out,
+        budgets => latency_budget::of(run),
         evidence => evidence(run),
         invalid => wording::invalid(run),
         loads => wording::loads_left_out(run),

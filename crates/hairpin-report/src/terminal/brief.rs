@@ -7,7 +7,7 @@ use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
 use super::{
     Look, answer, below_the_ladder, calibrations, causes_and_run, choice, failure_lines, fallbacks, first_table,
-    notes,
+    latency_budget, notes,
 };
 use crate::{exchange_states, findings, trust, wording};
 
@@ -43,9 +43,9 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// Shows the table of the first screen: of a choice, or of the cases by kind.
+/// Shows the table of the first screen: of a choice, of latency budgets, or of the cases by kind.
 fn first_tables(page: &mut Page, run: &Run, extent: Extent) {
-    if !choice::table(page, run) {
+    if !choice::table(page, run) && !latency_budget::tables(page, run) {
         first_table::tables(page, run);
         one_way::tables(page, run, extent);
     }

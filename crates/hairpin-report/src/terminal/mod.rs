@@ -8,6 +8,7 @@ mod changes;
 mod choice;
 mod claims;
 mod first_table;
+mod latency_budget;
 mod look;
 mod observers;
 mod one_way;
@@ -39,6 +40,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
     choice::table(&mut page, run);
+    latency_budget::tables(&mut page, run);
     tables::tables(&mut page, run);
     one_way::tables(&mut page, run, Extent::All);
     below_the_ladder(&mut page, run);

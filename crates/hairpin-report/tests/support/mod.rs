@@ -240,6 +240,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         omitted_rounds: Vec::new(),
         round_points: points,
         trace: None,
+        budget: None,
         case,
     }
 }

@@ -12,9 +12,9 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
 
-use super::super::columns;
 use super::super::tests::fixtures::{by_flow, measured, record, samples, trace, traced};
 use super::super::tests::new_run;
+use super::super::{Evidence, columns};
 use super::*;
 
 fn file(name: usize, bytes: &[u8]) -> Vec<u8> {
@@ -45,7 +45,9 @@ fn two_rounds(is_merged: bool) -> Vec<u8> {
 fn traced_round() -> Vec<u8> {
     let (_dir, folder) = new_run(State::Complete);
     let samples = samples(false);
-    folder.append(&mut traced(0, &samples), &by_flow(&samples), Some((trace(), Some(vec![7; 4])))).unwrap();
+    folder
+        .append(&mut traced(0, &samples), &by_flow(&samples), Some(Evidence::Trace(trace(), Some(vec![7; 4]))))
+        .unwrap();
     input(folder.path())
 }
 

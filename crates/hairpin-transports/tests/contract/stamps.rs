@@ -1,4 +1,4 @@
-//! The kernel's time stamps of TCP's sent and received data. The checks assert the stamps' order in the queue, and
+//! The kernel's time stamps of sent and received data, of TCP and UDP. The checks assert the stamps' order in the queue, and
 //! their byte numbers.
 
 use std::sync::mpsc::channel;
@@ -18,7 +18,16 @@ fn has_stamps(subject: &Subject) -> bool {
     matches!(subject.card.name, "tcp" | "tcp6")
 }
 
-/// Whether the transport has stamps and the kernel supports them.
+/// Whether the transport stamps single messages, and the kernel supports it.
+pub(crate) fn can_sample(subject: &Subject) -> bool {
+    is_stamped(subject) && kernel::TIMESTAMPING.exists()
+}
+
+fn is_stamped(subject: &Subject) -> bool {
+    has_stamps(subject) || matches!(subject.card.name, "udp" | "udp6")
+}
+
+/// Whether the transport has stamps of bytes, and the kernel supports them.
 pub(crate) fn can_stamp(subject: &Subject) -> bool {
     has_stamps(subject) && kernel::TIMESTAMPING.exists()
 }
@@ -61,7 +70,7 @@ pub(crate) fn offered(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.client(&subject.setup(100, LONG))?;
     for wire in [Some(&mut client), server.as_mut()].into_iter().flatten() {
         let offered = wire.kernel_stamps().is_some();
-        ensure!(offered == has_stamps(subject), "kernel_stamps() is some: {offered}");
+        ensure!(offered == is_stamped(subject), "kernel_stamps() is some: {offered}");
     }
     Ok(())
 }
@@ -174,6 +183,43 @@ pub(crate) fn arrivals(subject: &Subject) -> Checked {
         expected = if counted > 0.0 { expected + 1.0 } else { 0.0 };
         ensure!(counted == expected, "{counted} stamps of {expected} messages");
         if counted == 5.0 {
+            return Ok(());
+        }
+    }
+    Err("no received message has a stamp".to_owned())
+}
+
+/// Only the messages that request stamps have them; the others between them take ordinary calls.
+pub(crate) fn of_messages(subject: &Subject) -> Checked {
+    let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
+    for wire in [&mut client, &mut server] {
+        stamps(&mut **wire)?.begin_for_messages().map_err(text)?;
+    }
+    let (mut taken, mut into) = (Vec::new(), [0; 100]);
+    // The kernel enables receive stamps a moment later (net_enable_timestamp, net/core/dev.c).
+    for number in 1..1000 {
+        client.send(&[1; 5]).map_err(text)?;
+        ensure!(server.receive(&mut into).map_err(text)? == 5, "a plain message is cut");
+        stamps(&mut *client)?.take(&mut taken).map_err(text)?;
+        ensure!(taken.is_empty(), "a plain message is stamped: {taken:?}");
+        stamps(&mut *client)?.send_stamped(&[2; 10]).map_err(text)?;
+        let (bytes, received_ns) = stamps(&mut *server)?.receive(&mut into).map_err(text)?;
+        ensure!(bytes == 10 && into[..10] == [2; 10], "{bytes} bytes arrived, or the bytes changed");
+        for _ in 0..10_000 {
+            stamps(&mut *client)?.take(&mut taken).map_err(text)?;
+            if taken.len() >= 2 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let kinds: Vec<StampKind> = taken.iter().map(|stamp| stamp.kind).collect();
+        ensure!(kinds == [StampKind::Scheduled, StampKind::Driver], "the stamps are {taken:?}");
+        let expected = if subject.card.boundaries { number } else { 15 * number };
+        ensure!(taken.iter().all(|stamp| stamp.end_byte == expected), "not of message {number}: {taken:?}");
+        let times = [taken[0].realtime_ns, taken[1].realtime_ns, received_ns.unwrap_or(u64::MAX)];
+        ensure!(times.is_sorted(), "scheduled, sent and received at {times:?}");
+        taken.clear();
+        if received_ns.is_some() {
             return Ok(());
         }
     }

@@ -13,6 +13,7 @@
 extern crate hairpin_testing;
 
 mod addresses;
+mod budget;
 mod control;
 mod crowds;
 mod faults;

@@ -2,6 +2,7 @@
 
 mod alternative;
 mod counter_experiment;
+mod in_budget;
 mod loss;
 mod other_load;
 mod stall;
@@ -21,6 +22,7 @@ pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without
 pub(super) use self::counter_experiment::{
     counter_experiment, kept_awake, longer_run, needs_one_host, paired, with_option,
 };
+pub(super) use self::in_budget::{from_budget, in_budget};
 pub(super) use self::without_cause::{change_of, judge_by_block, judge_reduction};
 
 pub(super) use self::loss::{Lost, arrived_per_s, losses_by, with_lower_rate};

@@ -15,6 +15,7 @@ use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, EndKind, Figure, Run, Statement, Waiting, path};
 
 use super::left_out;
+use crate::latency_budget;
 pub(crate) use choice::{short_name, unmet};
 use figures::{if_invalid, latency, name, p50, ranked};
 
@@ -52,6 +53,7 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::NothingUsable => Some(nothing_usable(run)),
         Said::NotRanked { injected_fault, .. } => Some(not_ranked(*injected_fault)),
         Said::Single { case } => Some(single(row(case)?)),
+        Said::Budget { case } => Some(budget(row(case)?)),
         Said::Finding { code, case } => finding(run, code, row(case)?),
         Said::Best { cases, verdict } => best(run, &rows(cases), *verdict),
         Said::BestAtRate { cases, figure, verdict } => choice::best_at_rate(run, *figure, &rows(cases), *verdict),
@@ -158,6 +160,12 @@ fn single(row: &CaseSummary) -> String {
         Some(figures) => format!("{}: {figures}.{}", name(row), if_invalid(row)),
         None => format!("{}: nothing was measured.", row.label),
     }
+}
+
+/// Returns `tcp (blocking, two CPUs): of the slowest 1 %, 82 % is waiting for a CPU at the server.`
+fn budget(row: &CaseSummary) -> String {
+    let verdict = row.budget.as_ref().and_then(latency_budget::verdict);
+    format!("{}: {}.", name(row), verdict.unwrap_or_else(|| "too few round trips were sampled".to_owned()))
 }
 
 /// Names the first of these cases, which is the best one.

@@ -40,6 +40,33 @@ pub(super) fn receive_with(
     }
 }
 
+/// `sendmsg(2)` with a number as control data.
+pub(super) fn send_with(
+    to: BorrowedFd<'_>,
+    bytes: &[u8],
+    (level, kind, value): (i32, i32, u32),
+    flags: i32,
+) -> io::Result<usize> {
+    const VALUE_BYTES: u32 = size_of::<u32>() as u32;
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut room = [0_u64; 4];
+    // SAFETY: an all-zero `msghdr` is valid; the part is a live slice, which the kernel only reads. `room` is aligned for
+    // `cmsghdr` and holds one message of four bytes (24 bytes at most), so the first header and its data are in it.
+    unsafe {
+        let mut message: libc::msghdr = zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = room.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(VALUE_BYTES) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = level;
+        (*header).cmsg_type = kind;
+        (*header).cmsg_len = libc::CMSG_LEN(VALUE_BYTES) as _;
+        ptr::write_unaligned(libc::CMSG_DATA(header).cast::<u32>(), value);
+        to_count(libc::sendmsg(to.as_raw_fd(), &raw const message, flags))
+    }
+}
+
 /// `getsockopt(2)` for an option whose value is control data.
 pub(super) fn socket_option(of: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<Control> {
     let mut control = Control::default();

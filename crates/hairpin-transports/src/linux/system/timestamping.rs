@@ -1,4 +1,4 @@
-//! The error queue of a TCP socket: time stamps (Documentation/networking/timestamping.rst) and completions of
+//! The error queue of a TCP or UDP socket: time stamps (Documentation/networking/timestamping.rst) and completions of
 //! zero-copy sends.
 
 use std::io;
@@ -6,14 +6,16 @@ use std::os::fd::BorrowedFd;
 
 use hairpin_model::trace::StampKind;
 
-use super::control::{Control, receive_with};
+use super::control::{Control, receive_with, send_with};
+use super::socket::send_flags;
 use super::sockopt::{self, SockOpt};
 
 /// Requests time stamps of sent segments (when scheduled, and at the driver) and of received segments. The stamps of
 /// sent segments contain byte numbers instead of the data.
-const STAMP_FLAGS: u32 = libc::SOF_TIMESTAMPING_TX_SCHED
-    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-    | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+const STAMP_FLAGS: u32 = SEND_FLAGS | REPORT_FLAGS;
+/// The stamps of a sent message, which can be requested for each message.
+const SEND_FLAGS: u32 = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_TX_SOFTWARE;
+const REPORT_FLAGS: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_ID_TCP
@@ -41,6 +43,16 @@ pub(crate) fn begin_arrivals(on: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(on, STAMPS, (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE).cast_signed())
 }
 
+/// Requests stamps of received messages. Stamps of sent messages are requested by [`send`].
+pub(crate) fn begin_for_messages(on: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set(on, STAMPS, REPORT_FLAGS.cast_signed())
+}
+
+/// `sendmsg(2)` that requests the stamps of this message.
+pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
+    send_with(to, bytes, (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, SEND_FLAGS), send_flags(may_block))
+}
+
 /// Ends the request for stamps.
 pub(crate) fn end(on: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(on, STAMPS, 0)
@@ -50,7 +62,7 @@ pub(crate) fn end(on: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) struct Sent {
     pub(crate) kind: StampKind,
     pub(crate) realtime_ns: u64,
-    /// Lower 32 bits of the number of the last byte in the segment.
+    /// Lower 32 bits of the number of the last byte in the segment; of datagrams, the number of the stamped datagram.
     pub(crate) last_byte: u32,
 }
 
@@ -111,9 +123,15 @@ fn software_ns(control: &Control) -> Option<u64> {
 }
 
 /// `recvmsg(2)` with the arrival time of the last segment (CLOCK_REALTIME, in ns). Returns 0 bytes at the stream's end.
-pub(crate) fn receive(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, Option<u64>)> {
+/// With `true_length` (datagrams only), returns the full length even of a truncated datagram.
+pub(crate) fn receive(
+    from: BorrowedFd<'_>,
+    into: &mut [u8],
+    may_block: bool,
+    true_length: bool,
+) -> io::Result<(usize, Option<u64>)> {
     let mut control = Control::default();
-    let flags = if may_block { 0 } else { libc::MSG_DONTWAIT };
+    let flags = if may_block { 0 } else { libc::MSG_DONTWAIT } | if true_length { libc::MSG_TRUNC } else { 0 };
     let bytes = receive_with(from, into, &mut control, flags, None)?;
     Ok((bytes, software_ns(&control)))
 }

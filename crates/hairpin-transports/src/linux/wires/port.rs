@@ -19,6 +19,10 @@ pub(crate) trait Port: Send + 'static {
     fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss>;
     /// Makes one attempt to send. Returns the number of bytes accepted; a message is accepted completely or not at all.
     fn send(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss>;
+    /// Like [`Port::send`], and requests the time stamps of these bytes.
+    fn send_stamped(&mut self, _bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
+        Err(Miss::Failed(unsupported()))
+    }
     /// Like [`Port::send`], but never blocks; see `Wire::try_send`.
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
         self.send(bytes, false)

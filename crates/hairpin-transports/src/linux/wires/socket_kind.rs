@@ -67,7 +67,7 @@ impl SocketKind {
 
     /// Whether the kernel's time stamps can be read. Multipath TCP stamps only the subflows, which are hidden.
     pub(super) fn has_stamps(&self) -> bool {
-        self.protocol == Some(Protocol::TCP)
+        self.protocol == Some(Protocol::TCP) || self.is_datagram() && self.family != Family::Unix
     }
 
     pub(super) fn is_mptcp(&self) -> bool {

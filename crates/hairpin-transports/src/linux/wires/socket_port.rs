@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::options::{self, Family};
 use crate::system::descriptor::{WRITABLE, poll, send_file, set_nonblocking};
 use crate::system::messages::Messages;
-use crate::system::{socket, sockopt};
+use crate::system::{socket, sockopt, timestamping};
 use crate::wire::{Cookie, Segments, Setup};
 use crate::wires::ip_header::IpHeader;
 
@@ -51,7 +51,9 @@ impl SocketPort {
     pub(super) fn new(socket: Socket, kind: SocketKind, setup: &Setup, handshake: Handshake) -> Self {
         let hello = kind.is_datagram().then_some(setup.cookie);
         let is_on = |name| setup.options.get(name) == Some("on");
-        let stamping = kind.has_stamps().then(|| RefCell::new(Stamping::new(is_on(OptionName::Zerocopy))));
+        // GRO would join datagrams, and one stamp would be for several.
+        let has_stamps = kind.has_stamps() && !is_on(OptionName::Gso);
+        let stamping = has_stamps.then(|| RefCell::new(Stamping::new(is_on(OptionName::Zerocopy))));
         Self {
             socket,
             kind,
@@ -194,7 +196,9 @@ impl Port for SocketPort {
     fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         let socket = self.socket.as_fd();
         let bytes = match (self.stamping.as_mut().map(RefCell::get_mut), &mut self.offload) {
-            (Some(stamping), _) if stamping.has_begun() => stamping.receive(socket, into, may_block)?,
+            (Some(stamping), _) if stamping.reads_received => {
+                stamping.receive(socket, into, may_block, self.kind.is_datagram())?
+            }
             (_, Some(offload)) => offload.receive(socket, into, may_block)?,
             _ => socket::receive(socket, into, may_block, self.kind.is_datagram())?,
         };
@@ -212,6 +216,10 @@ impl Port for SocketPort {
     #[inline]
     fn send(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
         Ok(socket::send(self.socket.as_fd(), bytes, may_block)?)
+    }
+
+    fn send_stamped(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+        Ok(timestamping::send(self.socket.as_fd(), bytes, may_block)?)
     }
 
     fn readable(&self) -> BorrowedFd<'_> {

@@ -1,4 +1,4 @@
-//! Reads the error queue of a TCP socket: requested time stamps and completions of zero-copy sends.
+//! Reads the error queue of a TCP or UDP socket: requested time stamps and completions of zero-copy sends.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,6 +10,10 @@ use crate::wire::RawStamp;
 #[derive(Debug, Default)]
 pub(crate) struct Stamping {
     has_begun: bool,
+    /// Whether receive calls read the stamps of received data.
+    pub(crate) reads_received: bool,
+    /// Whether stamps are requested for single messages.
+    pub(crate) is_by_message: bool,
     /// Whether acknowledgments are stamped too.
     acknowledged: bool,
     /// End of the bytes covered by the last stamp, in 64 bits. The kernel reports only the lower 32 bits.
@@ -65,29 +69,38 @@ impl Stamping {
 
     /// Requests stamps from the kernel. Ends an earlier request first, so that the kernel counts bytes from 0 again.
     pub(crate) fn begin(&mut self, on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
+        self.restart(on)?;
+        timestamping::begin(on, acknowledged)?;
+        (self.has_begun, self.reads_received, self.acknowledged) = (true, true, acknowledged);
+        Ok(())
+    }
+
+    /// Like [`Stamping::begin`], for single messages.
+    pub(crate) fn begin_for_messages(&mut self, on: BorrowedFd<'_>) -> io::Result<()> {
+        self.restart(on)?;
+        timestamping::begin_for_messages(on)?;
+        (self.has_begun, self.is_by_message) = (true, true);
+        Ok(())
+    }
+
+    fn restart(&mut self, on: BorrowedFd<'_>) -> io::Result<()> {
         timestamping::end(on)?;
         self.take(on, &mut Vec::new())?;
-        timestamping::begin(on, acknowledged)?;
         let Self { completions, reads, .. } = *self;
-        *self = Self { has_begun: true, acknowledged, completions, reads, ..Self::default() };
+        *self = Self { completions, reads, ..Self::default() };
         Ok(())
     }
 
     /// Requests stamps of received data only.
     pub(crate) fn begin_arrivals(&mut self, on: BorrowedFd<'_>) -> io::Result<()> {
         timestamping::begin_arrivals(on)?;
-        (self.has_begun, self.arrivals) = (true, Some(0));
+        (self.reads_received, self.arrivals) = (true, Some(0));
         Ok(())
     }
 
     /// Number of stamps received since [`Stamping::begin_arrivals`], if called.
     pub(crate) fn arrivals(&self) -> Option<u64> {
         self.arrivals
-    }
-
-    #[inline(always)]
-    pub(crate) fn has_begun(&self) -> bool {
-        self.has_begun
     }
 
     /// Whether stamps may also arrive when this end does not send.
@@ -135,8 +148,14 @@ impl Stamping {
 
     /// Receives data, and stores the arrival time of the last segment.
     #[cold]
-    pub(crate) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
-        let (bytes, received_ns) = timestamping::receive(from, into, may_block)?;
+    pub(crate) fn receive(
+        &mut self,
+        from: BorrowedFd<'_>,
+        into: &mut [u8],
+        may_block: bool,
+        true_length: bool,
+    ) -> io::Result<usize> {
+        let (bytes, received_ns) = timestamping::receive(from, into, may_block, true_length)?;
         self.received_ns = received_ns;
         if let Some(arrivals) = &mut self.arrivals {
             *arrivals += u64::from(received_ns.is_some());
