@@ -30,7 +30,6 @@ mod overhead;
 mod picture;
 mod platforms;
 mod process;
-mod profiles;
 mod rates;
 mod readers;
 mod skips;
@@ -123,11 +122,6 @@ enum Chore {
         /// Folder of the built programs; set when this program runs itself in a network namespace
         #[arg(long, hide = true)]
         inside_namespace: Option<PathBuf>,
-    },
-    /// Compare the message rates of an optimised and an unoptimised build
-    Profiles {
-        #[arg(long, default_value_t = 11)]
-        rounds: usize,
     },
     /// Check that intervals cover the true values, and that comparisons give the right verdicts
     Coverage {
@@ -235,7 +229,6 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Rates { profile, rounds, only, inside_namespace } => {
             rates::run(root, &profile, rounds, &only, inside_namespace.as_deref())
         }
-        Chore::Profiles { rounds } => profiles::run(root, rounds),
         Chore::Coverage { experiment, disturbed, runs, injected, over, transports, out, record } => {
             let asked = coverage::Options { experiment, disturbed, runs, injected, over, transports, out, record };
             coverage::run(root, &asked)

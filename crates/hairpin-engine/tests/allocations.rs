@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hairpin_engine::ends::opening;
 use hairpin_loops::clock::RealClock;
-use hairpin_loops::driver::{Marks, Receiving, Sending, Totals};
+use hairpin_loops::driver::{Marks, Receiving, Sending, Totals, receive, send};
 use hairpin_loops::echo::Echo;
 use hairpin_loops::marks::Alone;
 use hairpin_loops::{Client, run_client};
@@ -120,7 +120,7 @@ fn one_way_allocations(transport: &str, observer: Observer, count: u64) -> [u64;
                 within_ns: LIMIT_NS,
                 stop,
             };
-            allocations_of(|| sending.run(&mut from, &mut Sent(count + 10)).expect("it can begin"))
+            allocations_of(|| send(&sending, &mut from, &mut Sent(count + 10)).expect("it can begin"))
         });
         let receiving = Receiving {
             clock: &clock,
@@ -138,7 +138,7 @@ fn one_way_allocations(transport: &str, observer: Observer, count: u64) -> [u64;
             stop: &stop,
         };
         let received = allocations_of(|| {
-            let outcome = receiving.run(&mut to, &mut Sent(count + 10)).expect("it can begin");
+            let outcome = receive(&receiving, &mut to, &mut Sent(count + 10)).expect("it can begin");
             assert_eq!(outcome.total.measured.messages_received, 3 * count);
             outcome
         });

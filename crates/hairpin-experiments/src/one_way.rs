@@ -1,7 +1,7 @@
 //! Knobs and round lengths shared by experiments with one-way loads.
 
 use hairpin_model::card::IPV4_MTU_BYTES;
-use hairpin_model::flow::{Direction, LoadWays};
+use hairpin_model::flow::{Build, Direction, LoadWays};
 pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
 use hairpin_model::{AnsweredBy, Card, Case, Extent, Flow, HostCapabilities, Refused, Repeat, RoundOrder};
 
@@ -48,6 +48,12 @@ pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(LoadWays::W
             Some(ways.to_owned())
         })
     });
+
+pub const BUILD: Knob = Knob::new("build", "WHICH", KnobKind::Words(Build::WORDS))
+    .help("Build of the loops of both ends: optimised, unoptimised, or all")
+    .many()
+    .or(&["optimised"])
+    .print(|repeat| repeat.values("optimised", |case| Some(case.primary().build.to_string())));
 
 pub const SIZE: Knob = Knob::new("size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
     .help("Size of each message, 1 B to 16 MiB")

@@ -135,6 +135,18 @@ impl Observer {
 }
 
 words! {
+    /// Build of the loops that send and receive messages.
+    #[derive(Default)]
+    pub enum Build: "build" {
+        /// Optimised by the compiler.
+        #[default]
+        Optimised = "optimised",
+        /// The same source text, compiled without optimisation.
+        Unoptimised = "unoptimised",
+    }
+}
+
+words! {
     /// How a sender keeps to the times at which messages are due.
     pub enum Pacing: "pacing method" {
         /// Sleeps until shortly before the time, then polls the clock.
@@ -340,6 +352,9 @@ pub struct Flow {
     /// Threads of each end: each has such connections of its own, in processes of its own at both ends.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
+    /// Which build of its loops both ends run. Only loads of messages have a second one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub build: Build,
     /// Which connection carries a message.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connection_use: ConnectionUse,
@@ -399,6 +414,7 @@ impl Flow {
             streams: 1,
             connections: 1,
             threads: 1,
+            build: Build::Optimised,
             connection_use: ConnectionUse::Own,
             receivers: 1,
             ends: None,
@@ -468,6 +484,9 @@ impl Flow {
         for (count, what) in [(self.threads, "threads"), (self.connections, "connections"), (self.streams, "streams")]
         {
             words.extend((count > 1).then(|| format!("{count} {what}")));
+        }
+        if self.build != Build::Optimised {
+            words.push(format!("{} build", self.build));
         }
         match self.connection_use {
             ConnectionUse::Own => {}

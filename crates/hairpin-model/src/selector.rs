@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
 use crate::exchange::{Remedy, Writes};
-use crate::flow::{ConnectionUse, Direction, LoadWays, Observer, Source};
+use crate::flow::{Build, ConnectionUse, Direction, LoadWays, Observer, Source};
 use crate::options::Options;
 
 /// Selects a case of a run: exactly one case must match all given fields.
@@ -25,6 +25,7 @@ pub struct Selector {
     pub batch: Option<u64>,
     pub observer: Option<Observer>,
     pub source: Option<Source>,
+    pub build: Option<Build>,
     pub direction: Option<Direction>,
     pub connections: Option<u32>,
     pub connection_use: Option<ConnectionUse>,
@@ -57,6 +58,7 @@ impl Selector {
             && fits(self.batch.as_ref(), Some(&case.primary().load.batch()))
             && fits(self.observer.as_ref(), Some(&case.primary().load.observer()))
             && fits(self.source.as_ref(), case.primary().load.source().as_ref())
+            && fits(self.build.as_ref(), Some(&case.primary().build))
             && fits(self.direction.as_ref(), Some(&case.primary().direction))
             && fits(self.connections.as_ref(), Some(&case.primary().connections))
             && fits(self.connection_use.as_ref(), Some(&case.primary().connection_use))
@@ -142,6 +144,10 @@ mod tests {
         assert_eq!(chosen(json!({"source": "buffer"})), [false; 3], "only a stream has a source");
         assert_eq!(chosen(json!({"direction": "down"})), [false, true, false]);
         assert_eq!(chosen(json!({"connections": 8})), [true, true, false]);
+        assert_eq!(
+            [chosen(json!({"build": "optimised"})), chosen(json!({"build": "unoptimised"}))],
+            [[true; 3], [false; 3]]
+        );
         assert_eq!(chosen(json!({"size_bytes": 65_536})), [false, true, false], "the size of each write");
     }
 

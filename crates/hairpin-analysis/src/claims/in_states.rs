@@ -6,7 +6,7 @@ use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
 use hairpin_model::{Figure, Judgement, Reason, Selector};
 
-use super::figures::{Evidence, with_figure};
+use super::figures::{Bounded, Evidence, with_figure};
 use super::place::{error, locate, verdict};
 use super::selection::select;
 use crate::statistics::interval::{Estimate, Over};
@@ -42,6 +42,7 @@ pub(super) fn judge(
     };
     let within = |share: f64| share.clamp(0.0, 1.0);
     let bounds = named.bounds(alpha).zip(possible.bounds(alpha));
+    let own = bounds.map(|(named, _)| (within(named.0), within(named.1)));
     let place = locate(bounds.map(|(named, possible)| (within(named.0), within(possible.1))), [at_least, 1.0]);
     let figure = named.figure(alpha);
     let figure = Figure { low: figure.low.map(within), high: figure.high.map(within), ..figure };
@@ -54,6 +55,7 @@ pub(super) fn judge(
         possible: possible.value,
         at_least,
     };
-    let judged = with_figure(figure, "share".to_owned(), verdict(place), reason);
+    let measured = Bounded { figure, bounds: own, rounds: traced.len() as u64 };
+    let judged = with_figure(measured, "share", verdict(place), reason);
     Ok(Judgement { margin: Some([Some(at_least), None]), ..judged })
 }

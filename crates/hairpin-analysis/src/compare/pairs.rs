@@ -139,6 +139,7 @@ fn rank(about: Subject, case: &Case) -> Option<u64> {
         Subject::Direction if is_one_way => flow.direction as u64,
         Subject::Connections if is_one_way => u64::from(flow.connections),
         Subject::Threads if is_one_way => u64::from(flow.threads),
+        Subject::Build => flow.build as u64,
         Subject::Batch => flow.load.batch(),
         Subject::Size if matches!(flow.load, Load::Stream { .. }) => flow.load.size_bytes(),
         Subject::Source => flow.load.source()? as u64,
@@ -225,6 +226,7 @@ fn differing_options(first: &Case, second: &Case) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::flow::Build;
     use hairpin_model::{CpuIdle, Options, Placement};
 
     use super::*;
@@ -245,6 +247,8 @@ mod tests {
         assert_eq!(one_change(&shallow, &case), Some(Baseline::Second));
         let apart = case.clone().with(|changed| changed.ends.placement = Placement::CrossCpu);
         assert_eq!(one_change(&case, &apart), Some(Baseline::First));
+        let unoptimised = case.clone().with(|changed| changed.primary_mut().build = Build::Unoptimised);
+        assert_eq!(one_change(&unoptimised, &case), Some(Baseline::Second));
         assert_eq!(one_change(&case, &with_options("nodelay=on")), Some(Baseline::First));
         assert_eq!(one_change(&with_options("nodelay=on"), &case), Some(Baseline::Second));
         assert_eq!(one_change(&with_options("nodelay=off"), &with_options("nodelay=on")), Some(Baseline::First));

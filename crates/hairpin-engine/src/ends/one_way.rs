@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Pacing, Source};
+use hairpin_model::flow::{Build, ConnectionUse, Direction, MAX_WIRES, Observer, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
@@ -29,7 +29,9 @@ use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::states::MAX_READINGS as MAX_STATES;
 use hairpin_loops::driver::time_line::MAX_INTERVALS;
 use hairpin_loops::driver::times::MAX_ROWS;
-use hairpin_loops::driver::{Counts, Marks, Offering, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer};
+use hairpin_loops::driver::{
+    self, Counts, Marks, Offering, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer,
+};
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
 /// Messages that are missing after a silence of this many ns count as lost. The delays of a link extend this time.
@@ -104,6 +106,8 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
             format!("cannot send at that rate: it must be above 0 and at most {MAX_PER_S} messages/s"),
             "use another rate",
         )
+    } else if flow.build == Build::Unoptimised && !matches!(flow.load, Load::Messages { .. }) {
+        (format!("no unoptimised loop exists for the load {}", flow.load.kind()), "use the optimised build")
     } else {
         return Ok(());
     };
@@ -273,7 +277,7 @@ impl OneWay<'_> {
                 within_ns: order.deadline_ns,
                 stop,
             };
-            return self.whole(offering.run(wires, marks));
+            return self.whole(driver::offer(&offering, wires, marks));
         }
         let sending = Sending {
             clock: self.clock,
@@ -290,7 +294,11 @@ impl OneWay<'_> {
             within_ns: order.deadline_ns,
             stop,
         };
-        self.whole(sending.run(wires, marks))
+        let send = match order.case.primary().build {
+            Build::Optimised => driver::send,
+            Build::Unoptimised => hairpin_loops_unoptimised::send,
+        };
+        self.whole(send(&sending, wires, marks))
     }
 
     fn receive(
@@ -327,7 +335,11 @@ impl OneWay<'_> {
             within_ns: self.order.deadline_ns.saturating_add(self.order.timeout_ns),
             stop,
         };
-        self.whole(receiving.run(wires, marks))
+        let receive = match self.order.case.primary().build {
+            Build::Optimised => driver::receive,
+            Build::Unoptimised => hairpin_loops_unoptimised::receive,
+        };
+        self.whole(receive(&receiving, wires, marks))
     }
 
     fn waiting(&self) -> Waiting {
@@ -528,6 +540,21 @@ impl Marks for ControlMarks<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_messages_have_an_unoptimised_loop() {
+        let card = super::super::opening::transport("tcp").unwrap().card();
+        let refused = |load: Load| {
+            let flow = Flow { build: Build::Unoptimised, ..Flow::one_way("tcp", load, Direction::Up) };
+            check(&flow, &card).err().map(|failure| failure.to_string())
+        };
+        let messages = Load::Messages { size_bytes: 64, batch: 1, timestamps: Default::default() };
+        assert_eq!(refused(messages), None);
+        let stream = refused(Load::Stream { write_size_bytes: 64, source: Source::Buffer }).unwrap();
+        assert!(stream.contains("no unoptimised loop exists for the load stream"), "{stream}");
+        let ping_pong = Flow { build: Build::Unoptimised, ..Flow::ping_pong("tcp") };
+        assert!(check(&ping_pong, &card).is_err());
+    }
 
     #[test]
     fn a_server_report_with_impossible_counts_is_refused() {

@@ -8,7 +8,7 @@
 //! - both ends block in system calls, as in most programs; with several connections they use epoll.
 //! - 200 ms per round after a warm-up of 100 ms; over a link, each extends to 20 round trips, at most 1 s.
 
-use hairpin_model::flow::{Direction, Observer};
+use hairpin_model::flow::{Build, Direction, Observer};
 use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Refused};
 
 use crate::budget;
@@ -43,6 +43,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&["1", "8", "64"])
         .print(|repeat| repeat.values("", |case| Some(case.primary().load.batch().to_string()))),
+    one_way::BUILD,
     one_way::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
@@ -84,6 +85,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         .each(knobs.choices("direction", Direction::ONE_WAY), |case, way| case.primary_mut().direction = way)
         .each(one_way::counts(knobs, "connections"), |case, count| case.primary_mut().connections = count)
         .each(one_way::counts(knobs, "threads"), |case, count| case.primary_mut().threads = count)
+        .each(knobs.choices("build", Build::ALL), |case, build| case.primary_mut().build = build)
         .in_circumstances(knobs, capabilities, |_| true)?
         .with_replicates(knobs)
         .plan(&candidates, capabilities, first, |case, _| lengths.planned(case, knobs, capabilities))

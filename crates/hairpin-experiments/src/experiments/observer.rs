@@ -10,7 +10,7 @@
 //! - 100 ms per round after a warm-up of 50 ms, half as long as in `message-rate`, because there are many cases.
 //! - `none` is measured twice, as an A/A pair.
 
-use hairpin_model::flow::{Direction, Observer};
+use hairpin_model::flow::{Build, Direction, Observer};
 use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Reach, Refused};
 
 use crate::budget::{self, LENGTHS};
@@ -40,6 +40,7 @@ const KNOBS: &[Knob] = &[
         .or(Observer::WORDS.split_at(1).1)
         .print(|repeat| repeat.values("", |case| Some(case.primary().load.observer().to_string()))),
     one_way::SIZE,
+    one_way::BUILD,
     one_way::WAITING,
     shared::PLACEMENT.or(&["cross-cpu"]),
     shared::ENDS,
@@ -83,6 +84,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     };
     Combinations::default()
         .each(loads.collect(), |case, load| case.primary_mut().load = load)
+        .each(knobs.choices("build", Build::ALL), |case, build| case.primary_mut().build = build)
         .in_circumstances(knobs, capabilities, |_| true)?
         .vary(2, twice)
         .plan(&candidates, capabilities, first, |case, _| {

@@ -10,8 +10,9 @@
 mod end;
 mod gaps;
 pub mod messages;
-mod observing;
+pub mod observing;
 pub mod offering;
+mod orders;
 pub mod phase;
 mod receiving;
 mod schedule;
@@ -27,9 +28,10 @@ pub mod window;
 use hairpin_model::{FailureKind, PacingError, SenderState};
 use hairpin_transports::WireError;
 
-pub use offering::Offering;
-pub use receiving::Receiving;
-pub use sending::Sending;
+pub use offering::{Offering, offer};
+pub use orders::{Receiving, Sending};
+pub use receiving::receive;
+pub use sending::send;
 use time_line::TimeLine;
 use times::TimesOfMessages;
 
@@ -58,7 +60,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.messages_sent += other.messages_sent;
         self.bytes_sent += other.bytes_sent;
         self.messages_received += other.messages_received;
@@ -89,7 +91,7 @@ pub struct Transfer {
 
 impl Transfer {
     /// Counts bytes sent or received at `at_ns`, once measured bytes have moved.
-    pub(crate) fn moved(&mut self, at_ns: u64, bytes: u64) {
+    pub fn moved(&mut self, at_ns: u64, bytes: u64) {
         if self.first_ns.is_some() {
             self.bytes_after_first += bytes;
         }
@@ -104,7 +106,7 @@ impl Transfer {
         Some(self.bytes_after_first as f64 / (elapsed_ns as f64 / 1e9))
     }
 
-    pub(crate) fn count(&mut self, is_measured: bool, counts: Counts) {
+    pub fn count(&mut self, is_measured: bool, counts: Counts) {
         if is_measured { &mut self.measured } else { &mut self.warm_up }.add(counts);
     }
 

@@ -22,7 +22,7 @@ use crate::linux::system::time::monotonic_ns;
 use crate::linux::temporary_file;
 
 /// An observer in a loop.
-pub(super) trait Observe {
+pub trait Observe {
     /// Whether messages are observed. If not, the loop is compiled without the calls below.
     const EACH: bool;
 
@@ -34,7 +34,7 @@ pub(super) trait Observe {
 }
 
 /// The loop of [`Observer::Sampled`] and [`Observer::Recorder`], whose recorder is a part of it.
-pub(super) struct Unobserved;
+pub struct Unobserved;
 
 impl Observe for Unobserved {
     const EACH: bool = false;
@@ -47,7 +47,7 @@ impl Observe for Unobserved {
 }
 
 /// The observers of a program. One type for all, because the loops are compiled once for each type.
-pub(super) enum Instrument {
+pub enum Instrument {
     /// For the program without an observer, so that it has the loop of the others, and for observers of packets.
     None,
     Counter(u64),
@@ -63,7 +63,7 @@ pub(super) enum Instrument {
 
 impl Instrument {
     /// Creates the observer; `None` if the loop itself records.
-    pub(super) fn of(observer: Observer) -> io::Result<Option<Self>> {
+    pub fn of(observer: Observer) -> io::Result<Option<Self>> {
         Ok(Some(match observer {
             Observer::Sampled | Observer::Recorder => return Ok(None),
             Observer::None | Observer::Timestamps | Observer::Capture => Self::None,
@@ -88,7 +88,7 @@ impl Instrument {
     }
 
     /// Number of messages recorded, as the observer itself reports it; `None` if it records none.
-    pub(super) fn recorded(&self) -> Option<u64> {
+    pub fn recorded(&self) -> Option<u64> {
         Some(match self {
             Self::None => return None,
             Self::Counter(count) | Self::Clock(count) => *count,
@@ -140,7 +140,7 @@ impl Observe for Instrument {
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Counts log lines, and writes them to a file if there is one.
-pub(super) struct Lines {
+pub struct Lines {
     to: Option<File>,
     written: AtomicU64,
     bytes: AtomicU64,

@@ -1,8 +1,5 @@
 //! The end that receives: it reads every wire that is ready until all sent data has arrived.
 
-use std::sync::atomic::AtomicBool;
-
-use hairpin_model::Waiting;
 use hairpin_model::flow::Observer;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
@@ -13,36 +10,8 @@ use super::observing::{Instrument, Observe, Unobserved};
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
 use super::times::TimesOfMessages;
 use super::window::{Arrival, Window};
-use super::{Counts, DriverError, Marks, Outcome, StreamEnd, Totals};
-use crate::clock::Clock;
-
-pub struct Receiving<'a, C> {
-    pub clock: &'a C,
-    /// Whether the transport keeps message boundaries.
-    pub boundaries: bool,
-    /// How to wait for messages. With [`Waiting::Block`] there is only one wire.
-    pub waiting: Waiting,
-    /// Whether the transport is reliable. If so, quiet time does not end the load.
-    pub reliable: bool,
-    /// Size of a message, or of a write on a byte stream.
-    pub write_size_bytes: usize,
-    /// Maximum messages per call if there are boundaries, 1 to [`Batch::MAX_MESSAGES`].
-    pub batch: usize,
-    /// Maximum bytes per read of a byte stream.
-    pub read_size_bytes: usize,
-    /// What is done beside each message; the recorder's are timestamped and recorded.
-    pub observer: Observer,
-    /// Intended gap between arrivals in ns, to measure how even the gaps are; `None` to not measure them.
-    pub gaps_of_ns: Option<f64>,
-    /// Maximum number of messages whose times are kept individually.
-    pub keep_times: usize,
-    /// Quiet time in ns: once the amount sent is known, missing data counts as lost after this time without arrivals.
-    pub quiet_ns: u64,
-    /// Total time limit, in ns.
-    pub within_ns: u64,
-    /// Set when the user ends the run.
-    pub stop: &'a AtomicBool,
-}
+use super::{Counts, DriverError, Marks, Outcome, Receiving, StreamEnd, Totals};
+use crate::clock::{Clock, RealClock};
 
 /// The state of a wire between two receives.
 struct WireState {
@@ -75,74 +44,84 @@ struct Run<'a, C, O> {
     closed: Option<usize>,
 }
 
-impl<C: Clock> Receiving<'_, C> {
-    /// Receives on all wires.
-    pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        match Instrument::of(self.observer).map_err(DriverError::Observe)? {
-            None => self.run_with(&mut Unobserved, wires, marks),
-            Some(mut instrument) => {
-                let outcome = self.run_with(&mut instrument, wires, marks)?;
-                Ok(Outcome { observed: instrument.recorded(), ..outcome })
-            }
-        }
-    }
+/// Receives on all wires. Not generic, so that it is compiled in this crate, with its optimisation.
+pub fn receive(
+    order: &Receiving<'_, RealClock>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    run(order, wires, marks)
+}
 
-    fn run_with<O: Observe>(
-        &self,
-        observer: &mut O,
-        wires: &mut [Box<dyn Wire>],
-        marks: &mut dyn Marks,
-    ) -> Result<Outcome, DriverError> {
-        let least = if self.boundaries { HEADER_BYTES } else { 1 };
-        if self.write_size_bytes < least {
-            return Err(DriverError::TooShort { bytes: self.write_size_bytes, least });
+/// [`receive`] by any clock.
+pub(super) fn run<C: Clock>(
+    order: &Receiving<'_, C>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    match Instrument::of(order.observer).map_err(DriverError::Observe)? {
+        None => run_with(order, &mut Unobserved, wires, marks),
+        Some(mut instrument) => {
+            let outcome = run_with(order, &mut instrument, wires, marks)?;
+            Ok(Outcome { observed: instrument.recorded(), ..outcome })
         }
-        let mut end = End::new((self.clock, self.stop), self.within_ns, self.waiting, Interest::Read, wires)?;
-        end.times = TimesOfMessages::new(self.keep_times);
-        let last_news_ns = end.now_ns;
-        let lane = || WireState {
-            phase: Phase::WarmUp,
-            bytes: 0,
-            next_stamp: 0,
-            stamp: [0; STAMP_BYTES],
-            windows: self.boundaries.then(Default::default),
-            is_open: true,
-        };
-        // One extra byte, to detect messages that are too long.
-        let (slots, size) =
-            if self.boundaries { (self.batch, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
-        let every = stamp_every(self.write_size_bytes, self.boundaries, self.observer);
-        let mut run = Run {
-            order: self,
-            observer,
-            end,
-            lanes: wires.iter().map(|_| lane()).collect(),
-            open: wires.len(),
-            stamp_every: every.unwrap_or(NEVER),
-            gaps: self.gaps_of_ns.map(Gaps::new),
-            sent: None,
-            has_begun: false,
-            last_news_ns,
-            closed: None,
-        };
-        let mut batch = Batch::new(slots, size);
-        let mut ready = room_for(wires);
-        let ended = loop {
-            if let Some(ended) = run.is_over(marks) {
-                break ended;
-            }
-            if let Some(ended) = run.end.wait(&mut ready, u64::MAX, marks)? {
-                break ended;
-            }
-            let turns =
-                ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], &mut batch, marks));
-            if let Err(error) = turns {
-                break StreamEnd::Failed(error);
-            }
-        };
-        let pacing = run.gaps.take().map(Gaps::error);
-        Ok(Outcome { pacing, ..run.end.outcome(ended) })
     }
+}
+
+fn run_with<C: Clock, O: Observe>(
+    order: &Receiving<'_, C>,
+    observer: &mut O,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    let least = if order.boundaries { HEADER_BYTES } else { 1 };
+    if order.write_size_bytes < least {
+        return Err(DriverError::TooShort { bytes: order.write_size_bytes, least });
+    }
+    let mut end = End::new((order.clock, order.stop), order.within_ns, order.waiting, Interest::Read, wires)?;
+    end.times = TimesOfMessages::new(order.keep_times);
+    let last_news_ns = end.now_ns;
+    let lane = || WireState {
+        phase: Phase::WarmUp,
+        bytes: 0,
+        next_stamp: 0,
+        stamp: [0; STAMP_BYTES],
+        windows: order.boundaries.then(Default::default),
+        is_open: true,
+    };
+    // One extra byte, to detect messages that are too long.
+    let (slots, size) =
+        if order.boundaries { (order.batch, order.write_size_bytes + 1) } else { (1, order.read_size_bytes) };
+    let every = stamp_every(order.write_size_bytes, order.boundaries, order.observer);
+    let mut run = Run {
+        order,
+        observer,
+        end,
+        lanes: wires.iter().map(|_| lane()).collect(),
+        open: wires.len(),
+        stamp_every: every.unwrap_or(NEVER),
+        gaps: order.gaps_of_ns.map(Gaps::new),
+        sent: None,
+        has_begun: false,
+        last_news_ns,
+        closed: None,
+    };
+    let mut batch = Batch::new(slots, size);
+    let mut ready = room_for(wires);
+    let ended = loop {
+        if let Some(ended) = run.is_over(marks) {
+            break ended;
+        }
+        if let Some(ended) = run.end.wait(&mut ready, u64::MAX, marks)? {
+            break ended;
+        }
+        let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], &mut batch, marks));
+        if let Err(error) = turns {
+            break StreamEnd::Failed(error);
+        }
+    };
+    let pacing = run.gaps.take().map(Gaps::error);
+    Ok(Outcome { pacing, ..run.end.outcome(ended) })
 }
 
 impl<C: Clock, O: Observe> Run<'_, C, O> {

@@ -1,10 +1,9 @@
 //! The end that sends as fast as its wires accept.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::flow::{Observer, Source};
-use hairpin_model::{Extent, Waiting};
+use hairpin_model::Extent;
+use hairpin_model::flow::Source;
 use hairpin_transports::{Interest, Repeated, Wire, WireError};
 
 use super::end::{End, room_for};
@@ -12,34 +11,8 @@ use super::messages::{Messages, Offer};
 use super::observing::{Instrument, Observe, Unobserved};
 use super::phase::Phase;
 use super::states::SenderStates;
-use super::{Counts, DriverError, Marks, Outcome, StreamEnd};
-use crate::clock::Clock;
-
-pub struct Sending<'a, C> {
-    pub clock: &'a C,
-    /// Whether the transport keeps message boundaries.
-    pub boundaries: bool,
-    /// How to wait for room. With [`Waiting::Block`] there is only one wire.
-    pub waiting: Waiting,
-    /// Size of a message, or of a write on a byte stream.
-    pub write_size_bytes: usize,
-    /// Maximum number of messages per call, 1 to [`hairpin_transports::Batch::MAX_MESSAGES`].
-    pub batch: usize,
-    pub observer: Observer,
-    /// Source of the bytes. Only bytes from memory carry timestamps.
-    pub source: Source,
-    /// The kernel may read a stream's bytes after the send call, so they never change and carry no timestamps.
-    pub unchanging: bool,
-    pub warm_up: Extent,
-    /// The measured messages on each wire. A message that was partly sent when a duration ends is completed.
-    pub amount: Extent,
-    /// Whether to record the state of the first wire over time.
-    pub keep_states: bool,
-    /// Total time limit, in ns.
-    pub within_ns: u64,
-    /// Set when the user ends the run.
-    pub stop: &'a AtomicBool,
-}
+use super::{Counts, DriverError, Marks, Outcome, Sending, StreamEnd};
+use crate::clock::{Clock, RealClock};
 
 /// The state of a wire between two sends.
 #[derive(Clone, Copy)]
@@ -76,67 +49,78 @@ struct Run<'a, C, O> {
     measured_ns: Option<u64>,
 }
 
-impl<C: Clock> Sending<'_, C> {
-    /// Sends on all wires.
-    pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        match Instrument::of(self.observer).map_err(DriverError::Observe)? {
-            None => self.run_with(&mut Unobserved, wires, marks),
-            Some(mut instrument) => {
-                let outcome = self.run_with(&mut instrument, wires, marks)?;
-                Ok(Outcome { observed: instrument.recorded(), ..outcome })
-            }
-        }
-    }
+/// Sends on all wires. Not generic, so that it is compiled in this crate, with its optimisation.
+pub fn send(
+    order: &Sending<'_, RealClock>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    run(order, wires, marks)
+}
 
-    fn run_with<O: Observe>(
-        &self,
-        observer: &mut O,
-        wires: &mut [Box<dyn Wire>],
-        marks: &mut dyn Marks,
-    ) -> Result<Outcome, DriverError> {
-        let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries, self.observer)?;
-        let messages = if self.unchanging { messages.unchanging() } else { messages };
-        let mut end = End::new((self.clock, self.stop), self.within_ns, self.waiting, Interest::Write, wires)?;
-        end.states = SenderStates::new(end.now_ns, self.keep_states);
-        end.nonce = marks.nonce();
-        let began_ns = end.now_ns;
-        let mut run = Run {
-            order: self,
-            observer,
-            size: self.write_size_bytes as u64,
-            end,
-            lanes: vec![WireState::of(Phase::WarmUp); wires.len()],
-            left: wires.len(),
-            messages,
-            began_ns,
-            measured_ns: None,
-        };
-        let mut ready = room_for(wires);
-        if self.source == Source::File {
-            wires.iter_mut().enumerate().try_for_each(|(wire, opened)| run.load_file(wire, &mut **opened))?;
+/// [`send`] by any clock.
+pub(super) fn run<C: Clock>(
+    order: &Sending<'_, C>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    match Instrument::of(order.observer).map_err(DriverError::Observe)? {
+        None => run_with(order, &mut Unobserved, wires, marks),
+        Some(mut instrument) => {
+            let outcome = run_with(order, &mut instrument, wires, marks)?;
+            Ok(Outcome { observed: instrument.recorded(), ..outcome })
         }
-        let ended = loop {
-            if run.left == 0 {
-                break StreamEnd::Complete;
-            }
-            if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
-                break ended;
-            }
-            run.messages.set_nonce(run.end.nonce);
-            run.end.states.look(run.end.now_ns, &mut *wires[0]);
-            let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
-            // A wire without room in its send buffer gets no turn, but may have nothing left to send.
-            let turns = turns.and_then(|()| if run.is_time_over() { run.retire(wires, marks) } else { Ok(()) });
-            if let Err(error) = turns {
-                break StreamEnd::Failed(error);
-            }
-        };
-        if self.unchanging && !wait_for_completion(wires) {
-            // The kernel may still read these bytes, so they are leaked.
-            Box::leak(Box::new(run.messages));
-        }
-        Ok(run.end.outcome(ended))
     }
+}
+
+fn run_with<C: Clock, O: Observe>(
+    order: &Sending<'_, C>,
+    observer: &mut O,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    let messages = Messages::new(order.write_size_bytes, order.batch, order.boundaries, order.observer)?;
+    let messages = if order.unchanging { messages.unchanging() } else { messages };
+    let mut end = End::new((order.clock, order.stop), order.within_ns, order.waiting, Interest::Write, wires)?;
+    end.states = SenderStates::new(end.now_ns, order.keep_states);
+    end.nonce = marks.nonce();
+    let began_ns = end.now_ns;
+    let mut run = Run {
+        order,
+        observer,
+        size: order.write_size_bytes as u64,
+        end,
+        lanes: vec![WireState::of(Phase::WarmUp); wires.len()],
+        left: wires.len(),
+        messages,
+        began_ns,
+        measured_ns: None,
+    };
+    let mut ready = room_for(wires);
+    if order.source == Source::File {
+        wires.iter_mut().enumerate().try_for_each(|(wire, opened)| run.load_file(wire, &mut **opened))?;
+    }
+    let ended = loop {
+        if run.left == 0 {
+            break StreamEnd::Complete;
+        }
+        if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
+            break ended;
+        }
+        run.messages.set_nonce(run.end.nonce);
+        run.end.states.look(run.end.now_ns, &mut *wires[0]);
+        let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
+        // A wire without room in its send buffer gets no turn, but may have nothing left to send.
+        let turns = turns.and_then(|()| if run.is_time_over() { run.retire(wires, marks) } else { Ok(()) });
+        if let Err(error) = turns {
+            break StreamEnd::Failed(error);
+        }
+    };
+    if order.unchanging && !wait_for_completion(wires) {
+        // The kernel may still read these bytes, so they are leaked.
+        Box::leak(Box::new(run.messages));
+    }
+    Ok(run.end.outcome(ended))
 }
 
 /// Maximum number of checks, 1 ms apart, whether all sends have completed.

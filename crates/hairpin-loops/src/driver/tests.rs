@@ -215,7 +215,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
         within_ns: FOREVER,
         stop: &GOES_ON,
     };
-    let outcome = sending.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
+    let outcome = sending::run(&sending, &mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
     assert_eq!(outcome.total.measured.messages_sent, 200);
     let bytes = taken.lock().unwrap().clone();
@@ -300,7 +300,7 @@ fn last_came_ns(gives_after_ns: u64) -> u64 {
     let wire =
         Scripted { clock: clock.clone(), gives, gives_after_ns, waits_ns: Some(LOOK_NS), ..Scripted::default() };
     let totals = Totals { messages: 200, bytes: 1600 };
-    let outcome = receiving(&clock).run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    let outcome = receiving::run(&receiving(&clock), &mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
     assert_eq!(outcome.total.measured.messages_received, 200, "{:?}", outcome.ended);
     outcome.total.last_ns.unwrap()
 }
@@ -331,7 +331,7 @@ fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> 
         ..receiving(&clock)
     };
     let totals = Totals { messages: 210, bytes: bytes.len() as u64 };
-    let outcome = stream.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    let outcome = receiving::run(&stream, &mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
     assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
     outcome.times.reported()
 }
