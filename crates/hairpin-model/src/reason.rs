@@ -47,7 +47,7 @@ pub enum Reason {
     /// Refuted alone, but not with the correction for several comparisons that could refute the claim.
     OneOfSeveral {
         measured: Box<Reason>,
-        #[serde(alias = "rows")]
+        #[serde(rename = "rows")]
         comparisons: u64,
     },
     /// A part that the test needs is missing.
