@@ -27,7 +27,7 @@ const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
 /// to comparisons that measure.
 const ONE_ROUND: &str = r#"
 case "$1 $2" in
-  "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "under-load "* | "which "* | "survey "* | "claims run" | " " | -*)
+  "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "under-load "* | "observer "* | "which "* | "survey "* | "claims run" | " " | -*)
     case " $* " in
       *" --rounds "* | *" --over "* | *" --until "* | *" --quick "* | *" --help "*) ;;
       *) set -- "$@" --rounds 1 ;;

@@ -8,12 +8,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
-/// Writes docs/catalog.md from `hairpin list`; with `check`, only compares. Returns a line for the summary.
+/// Writes docs/catalog.md from `hairpin list --json`; with `check`, only compares. Returns a line for the summary.
 pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String> {
     let mut command = Command::new(binary);
-    command.args(["list", "--markdown"]);
-    let printed = process::run(&mut command, Duration::from_secs(30))?.succeeded().context("hairpin list")?.stdout;
-    write_or_compare(root, &Document { path: "docs/catalog.md", chore: "catalog" }, &printed, check)
+    command.args(["list", "--json"]);
+    let listed = process::run(&mut command, Duration::from_secs(30))?.succeeded().context("hairpin list")?.json()?;
+    let document = Document { path: "docs/catalog.md", chore: "catalog" };
+    write_or_compare(root, &document, &crate::catalog::markdown(&listed), check)
 }
 
 /// Writes hairpin-model's schemas to docs/schemas; with `check`, only compares. Returns a line for the summary.

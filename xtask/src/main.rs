@@ -11,6 +11,7 @@
 
 mod aarch64;
 mod captures;
+mod catalog;
 mod ci;
 mod commands;
 mod coverage;
@@ -24,11 +25,11 @@ mod fresh;
 mod leaks;
 mod lines;
 mod links;
+mod observer;
 mod overhead;
 mod picture;
 mod platforms;
 mod process;
-mod profiles;
 mod rates;
 mod readers;
 mod skips;
@@ -122,11 +123,6 @@ enum Chore {
         #[arg(long, hide = true)]
         inside_namespace: Option<PathBuf>,
     },
-    /// Compare the message rates of an optimised and an unoptimised build
-    Profiles {
-        #[arg(long, default_value_t = 11)]
-        rounds: usize,
-    },
     /// Check that intervals cover the true values, and that comparisons give the right verdicts
     Coverage {
         /// round-trip, message-rate, bulk, offered-load or under-load, with its arguments
@@ -155,6 +151,11 @@ enum Chore {
     },
     /// Measure the cost of Hairpin's own instrumentation
     Overhead,
+    /// Compare what two clock reads per message cost in Hairpin's loop and in a bare loop
+    Observer {
+        #[arg(long, default_value_t = 11)]
+        rounds: usize,
+    },
     /// Start and end a link many times: measure the time, and check that nothing remains
     Leaks {
         /// Number of starts
@@ -177,6 +178,9 @@ enum Chore {
         /// Also run the counter-experiments of injections, and count how many confirm the cause
         #[arg(long)]
         prove: bool,
+        /// Run the trials of the states of exchanges (docs/states.md) instead: the longest state must be the injected one
+        #[arg(long, conflicts_with = "prove")]
+        states: bool,
     },
 }
 
@@ -225,15 +229,15 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Rates { profile, rounds, only, inside_namespace } => {
             rates::run(root, &profile, rounds, &only, inside_namespace.as_deref())
         }
-        Chore::Profiles { rounds } => profiles::run(root, rounds),
         Chore::Coverage { experiment, disturbed, runs, injected, over, transports, out, record } => {
             let asked = coverage::Options { experiment, disturbed, runs, injected, over, transports, out, record };
             coverage::run(root, &asked)
         }
         Chore::Overhead => overhead::run(root),
+        Chore::Observer { rounds } => observer::run(root, rounds),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
-        Chore::Diagnose { runs, only, prove } => diagnose::run(root, runs, only.as_deref(), prove),
+        Chore::Diagnose { runs, only, prove, states } => diagnose::run(root, runs, only.as_deref(), prove, states),
     }
 }
 

@@ -140,18 +140,6 @@ pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str
     Ok(programs.map(|(_, program)| target.join(profile).join(program)))
 }
 
-/// Builds a program without optimisation, as `cargo build` does.
-pub(crate) fn build_debug(root: &Path, name: &str) -> Result<PathBuf> {
-    let target = target(root)?;
-    let mut command = cargo(root);
-    command.args(["build", "--locked", "--package", name, "--bin", name]);
-    let status = command.status().context("cannot start cargo")?;
-    if !status.success() {
-        bail!("cargo build failed");
-    }
-    Ok(target.join("debug").join(name))
-}
-
 /// Creates an empty folder in the system's temporary folder. The caller must remove it.
 pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("hairpin-xtask-{purpose}-{}", std::process::id()));

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 
 use crate::latency_budget::TripsOfCase;
 use crate::states::States;
-use crate::{exchanges, lateness, summary, valid_rounds};
+use crate::{exchanges, lateness, observer_costs, summary, valid_rounds};
 
 /// One histogram of latencies per case: its memory grows with the number of cases (about 270 KB each, twice that if
 /// rounds are omitted), not with the number of messages.
@@ -129,6 +129,7 @@ impl Digest {
             })
             .collect();
         exchanges::fill_speed_ups(&mut summaries, alpha);
+        observer_costs::fill(&mut summaries, alpha);
         summaries
     }
 }

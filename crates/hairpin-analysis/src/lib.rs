@@ -13,6 +13,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod answer;
+pub mod causes;
 pub mod claims;
 pub mod compare;
 pub mod counters;
@@ -26,6 +27,7 @@ pub mod latency_budget;
 mod lateness;
 mod links;
 pub mod modes;
+mod observer_costs;
 mod of_phase;
 pub mod one_way;
 pub mod open_loop;
@@ -53,7 +55,7 @@ pub use of_phase::of_phase;
 pub use one_way::one_way_figures;
 pub use round_figures::round_figures;
 pub use states::States;
-pub use trace::{trace_figures, traced};
+pub use trace::{AtEnd, trace_figures, traced};
 pub use under_load::phase_figures;
 pub use valid_rounds::disturbed_rounds;
 

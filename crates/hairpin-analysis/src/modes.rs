@@ -147,13 +147,10 @@ impl Bins {
         bin.saturating_sub(SMOOTHING_REACH)..(bin + SMOOTHING_REACH + 1).min(self.counts.len())
     }
 
-    fn messages_around(&self, bin: usize) -> f64 {
-        self.counts[self.window(bin)].iter().sum()
-    }
-
     /// Returns the mean latency of the messages around the bin, in ns.
     fn location(&self, bin: usize) -> f64 {
-        self.sums[self.window(bin)].iter().sum::<f64>() / self.messages_around(bin).max(1.0)
+        let messages: f64 = self.counts[self.window(bin)].iter().sum();
+        self.sums[self.window(bin)].iter().sum::<f64>() / messages.max(1.0)
     }
 }
 

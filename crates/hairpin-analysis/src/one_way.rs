@@ -64,6 +64,7 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigu
         delivered_per_s: received_per_s.filter(|_| offered_per_s.is_some()),
         delivered_share: offered_per_s.and_then(|per_s| delivered_share(flow, rounds, per_s)),
         pacing: pacing(flow, rounds),
+        observer: Vec::new(),
     })
 }
 

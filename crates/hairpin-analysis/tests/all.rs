@@ -4,6 +4,7 @@
 mod end_to_end;
 mod findings_under_load;
 mod latency_budget;
+mod observer;
 mod one_way;
 mod oracle;
 mod support;

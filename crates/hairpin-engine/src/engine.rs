@@ -172,9 +172,10 @@ impl Engine {
 /// The capabilities of this host with these CPUs, for planning experiments.
 pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
     let candidate = |transport: &dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
+    let runnable_of_others = crate::noise::Reading::now().runnable.saturating_sub(1);
     HostCapabilities {
         candidates: hairpin_transports::all().map(candidate).collect(),
-        busy_per_cpu: crate::noise::runnable_of_others() as f64 / cpus.allowed.len().max(1) as f64,
+        busy_per_cpu: runnable_of_others as f64 / cpus.allowed.len().max(1) as f64,
         cpu_quota: crate::cpu_quota::cpus(),
         cpus: cpus.allowed.clone(),
         levels: cpus.levels.clone(),
@@ -187,6 +188,7 @@ pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
         links: crate::links::known::capabilities(),
         far: None,
         may_set: crate::links::namespace::may_set,
+        may_capture: crate::capture::may_capture,
     }
 }
 

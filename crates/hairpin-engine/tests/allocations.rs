@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use hairpin_engine::ends::opening;
 use hairpin_loops::clock::RealClock;
-use hairpin_loops::driver::{Marks, Receiving, Sending, Totals};
+use hairpin_loops::driver::{Marks, Receiving, Sending, Totals, receive, send};
 use hairpin_loops::echo::Echo;
 use hairpin_loops::marks::Alone;
 use hairpin_loops::{Client, run_client};
-use hairpin_model::flow::{Source, Timestamps};
+use hairpin_model::flow::{Observer, Source};
 use hairpin_model::trace::End;
 use hairpin_model::{Case, Exchange, Extent, Load, RoundOrder, Waiting};
 use hairpin_transports::{Cookie, Setup};
@@ -95,7 +95,7 @@ impl Marks for Sent {
 }
 
 /// Allocations of the two ends of a one-way load of `count` messages on each of three wires.
-fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
+fn one_way_allocations(transport: &str, observer: Observer, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(transport).expect("a known transport");
     let boundaries = transport.card().boundaries;
@@ -112,7 +112,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
                 waiting: Waiting::Poll,
                 write_size_bytes: 64,
                 batch: 8,
-                timestamps: Timestamps::Sampled,
+                observer,
                 source: Source::Buffer,
                 unchanging: false,
                 warm_up,
@@ -120,7 +120,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
                 within_ns: LIMIT_NS,
                 stop,
             };
-            allocations_of(|| sending.run(&mut from, &mut Sent(count + 10)).expect("it can begin"))
+            allocations_of(|| send(&sending, &mut from, &mut Sent(count + 10)).expect("it can begin"))
         });
         let receiving = Receiving {
             clock: &clock,
@@ -130,7 +130,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
             write_size_bytes: 64,
             batch: 8,
             read_size_bytes: 4096,
-            timestamps: Timestamps::Sampled,
+            observer,
             gaps_of_ns: None,
             keep_times: 100,
             quiet_ns: LIMIT_NS,
@@ -138,7 +138,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
             stop: &stop,
         };
         let received = allocations_of(|| {
-            let outcome = receiving.run(&mut to, &mut Sent(count + 10)).expect("it can begin");
+            let outcome = receive(&receiving, &mut to, &mut Sent(count + 10)).expect("it can begin");
             assert_eq!(outcome.total.measured.messages_received, 3 * count);
             outcome
         });
@@ -148,10 +148,13 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
 
 #[test]
 fn twice_the_messages_one_way_take_no_more_allocations() {
-    for transport in ["memory", "unix-stream", "unix-datagram", "tcp"] {
-        one_way_allocations(transport, 10);
-        let (once, twice) = (one_way_allocations(transport, 5000), one_way_allocations(transport, 10_000));
-        assert_eq!(once, twice, "{transport}: allocations of sender and receiver");
+    let plain = ["memory", "unix-stream", "unix-datagram", "tcp"].map(|transport| (transport, Observer::Sampled));
+    let observed = Observer::ALL.iter().map(|observer| ("unix-datagram", *observer));
+    for (transport, observer) in plain.into_iter().chain(observed) {
+        let of = |count| one_way_allocations(transport, observer, count);
+        of(10);
+        let (once, twice) = (of(5000), of(10_000));
+        assert_eq!(once, twice, "{transport} {observer}: allocations of sender and receiver");
         assert!(once[0] > 0 && once[1] > 0, "{transport}: both ends allocate buffers before the loop: {once:?}");
     }
 }

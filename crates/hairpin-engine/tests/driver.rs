@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hairpin_loops::clock::RealClock;
-use hairpin_loops::driver::{Counts, DriverError, Marks, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer};
-use hairpin_model::flow::{Source, Timestamps};
+use hairpin_loops::driver::{
+    self, Counts, DriverError, Marks, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer,
+};
+use hairpin_model::flow::{Build, Observer, Source};
 use hairpin_model::{AnsweredBy, Card, Extent, Options, Waiting, fact_names};
 use hairpin_transports::{ALL, Cookie, Setup, Transport, WireError};
 
@@ -50,6 +52,7 @@ struct Load<'a> {
     card: Card,
     waiting: Waiting,
     source: Source,
+    build: Build,
     write_size_bytes: usize,
     batch: usize,
     warm_up: Extent,
@@ -67,7 +70,7 @@ impl Load<'_> {
             waiting: self.waiting,
             write_size_bytes: self.write_size_bytes,
             batch: self.batch,
-            timestamps: Timestamps::Sampled,
+            observer: Observer::Sampled,
             source: self.source,
             unchanging: false,
             warm_up: self.warm_up,
@@ -78,7 +81,11 @@ impl Load<'_> {
     }
 
     fn send(&self, wires: &mut Wires, marks: &mut Notice) -> Outcome {
-        let outcome = self.sending().run(wires, marks).expect("it can begin");
+        let send = match self.build {
+            Build::Optimised => driver::send,
+            Build::Unoptimised => hairpin_loops_unoptimised::send,
+        };
+        let outcome = send(&self.sending(), wires, marks).expect("it can begin");
         let Counts { messages_sent: messages, bytes_sent: bytes, .. } = outcome.total.all();
         *marks.sent.lock().expect("no thread panicked") = Some(Totals { messages, bytes });
         outcome
@@ -93,7 +100,7 @@ impl Load<'_> {
             write_size_bytes: self.write_size_bytes,
             batch: self.batch,
             read_size_bytes: 1 << 16,
-            timestamps: Timestamps::Sampled,
+            observer: Observer::Sampled,
             gaps_of_ns: None,
             keep_times: 1000,
             quiet_ns: QUIET_NS,
@@ -103,7 +110,11 @@ impl Load<'_> {
     }
 
     fn receive(&self, wires: &mut Wires, marks: &mut Notice) -> Outcome {
-        self.receiving().run(wires, marks).expect("it can begin")
+        let receive = match self.build {
+            Build::Optimised => driver::receive,
+            Build::Unoptimised => hairpin_loops_unoptimised::receive,
+        };
+        receive(&self.receiving(), wires, marks).expect("it can begin")
     }
 
     /// Runs both ends at once. The wires stay open until both ends are done.
@@ -127,6 +138,7 @@ fn load(card: Card, stop: &AtomicBool) -> Load<'_> {
         card,
         waiting: Waiting::Poll,
         source: Source::Buffer,
+        build: Build::Optimised,
         write_size_bytes: 100,
         batch: 1,
         warm_up: Extent::Count(30),
@@ -177,16 +189,16 @@ fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
 }
 
 #[test]
-fn every_message_is_counted_over_every_transport_with_every_wait_and_batch() {
+fn every_message_is_counted_over_every_transport_with_every_wait_batch_and_build() {
     let stop = AtomicBool::new(false);
     for transport in transports() {
         let card = transport.card();
-        for (waiting, batch, write_size_bytes) in [
-            (Waiting::Block, 1, 100),
-            (Waiting::Block, 16, 100),
-            (Waiting::Poll, 16, 100),
-            (Waiting::Poll, 64, 8),
-            (Waiting::Spin, 4, 20_000),
+        for (waiting, batch, write_size_bytes, build) in [
+            (Waiting::Block, 1, 100, Build::Optimised),
+            (Waiting::Block, 16, 100, Build::Unoptimised),
+            (Waiting::Poll, 16, 100, Build::Unoptimised),
+            (Waiting::Poll, 64, 8, Build::Optimised),
+            (Waiting::Spin, 4, 20_000, Build::Optimised),
         ] {
             // Transports that cannot poll have no calls that wait for room.
             if !card.waitings.contains(&waiting)
@@ -194,7 +206,7 @@ fn every_message_is_counted_over_every_transport_with_every_wait_and_batch() {
             {
                 continue;
             }
-            let load = Load { waiting, batch, write_size_bytes, ..load(card.clone(), &stop) };
+            let load = Load { waiting, batch, write_size_bytes, build, ..load(card.clone(), &stop) };
             // Over unreliable transports, the load fits the buffer.
             let load = if card.reliable {
                 load
@@ -315,7 +327,7 @@ fn no_wire_starves() {
     let received = std::thread::scope(|scope| {
         let load = &load;
         let sender = scope.spawn(move || load.send(&mut from, &mut Notice::default()));
-        let received = load.receiving().run(&mut to, &mut Enough(load.stop)).expect("it can begin");
+        let received = driver::receive(&load.receiving(), &mut to, &mut Enough(load.stop)).expect("it can begin");
         let sent = sender.join().expect("it does not panic");
         assert!(
             matches!((&sent.ended, &received.ended), (StreamEnd::Stopped, StreamEnd::Stopped)),
@@ -380,7 +392,7 @@ fn messages_that_are_too_short_and_unexpected_bytes_are_refused() {
     let (udp, tcp) =
         (hairpin_transports::find("udp").expect("built"), hairpin_transports::find("tcp").expect("built"));
     let short = Load { write_size_bytes: 7, ..load(udp.card(), &stop) };
-    let refused = short.sending().run(&mut [], &mut Notice::default());
+    let refused = driver::send(&short.sending(), &mut [], &mut Notice::default());
     assert!(matches!(refused, Err(DriverError::TooShort { bytes: 7, least: 8 })), "{refused:?}");
     let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
     from[1].send(b"GET / HTTP/1.1").expect("it is open");
@@ -461,11 +473,11 @@ fn messages_carry_the_nonce_that_the_receiver_quotes() {
         let (mut from, mut to) = pairs(unix, 1, &setup(Waiting::Poll, size, ""));
         std::thread::scope(|scope| {
             let load = &load;
-            scope.spawn(move || load.sending().run(&mut from, &mut Numbered).expect("it can begin"));
+            scope.spawn(move || driver::send(&load.sending(), &mut from, &mut Numbered).expect("it can begin"));
             let receiving = Receiving { stop: &AtomicBool::new(false), ..load.receiving() };
             let mut heard = Hears(load.stop, 0);
             // The sender closes its wires at the end.
-            drop(receiving.run(&mut to, &mut heard));
+            drop(driver::receive(&receiving, &mut to, &mut heard));
             assert_eq!(heard.1, quoted, "{size} bytes");
         });
     }

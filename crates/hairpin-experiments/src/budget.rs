@@ -213,7 +213,7 @@ impl Experiment {
             let max_ns = MAX_QUICK_NS - evidence_ns.min(QUICK_EVIDENCE_NS);
             budget.max_ns = Some(max_ns);
             // On a busy machine estimates are uncertain by a factor of ten, so the time limit reduces the blocks there.
-            let idle = capabilities.as_if_idle();
+            let idle = HostCapabilities { busy_per_cpu: 0.0, ..capabilities.clone() };
             if !LENGTHS.iter().any(|name| knobs.is_given(name)) {
                 shorten(&mut planned, max_ns, &idle);
             }

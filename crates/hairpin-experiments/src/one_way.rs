@@ -1,8 +1,9 @@
 //! Knobs and round lengths shared by experiments with one-way loads.
 
-use hairpin_model::flow::{Direction, LoadWays};
+use hairpin_model::card::IPV4_MTU_BYTES;
+use hairpin_model::flow::{Build, Direction, LoadWays};
 pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
-use hairpin_model::{Case, Extent, Flow, HostCapabilities, Refused, Repeat, RoundOrder};
+use hairpin_model::{AnsweredBy, Card, Case, Extent, Flow, HostCapabilities, Refused, Repeat, RoundOrder};
 
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
@@ -47,6 +48,12 @@ pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(LoadWays::W
             Some(ways.to_owned())
         })
     });
+
+pub const BUILD: Knob = Knob::new("build", "WHICH", KnobKind::Words(Build::WORDS))
+    .help("Build of the loops of both ends: optimised, unoptimised, or all")
+    .many()
+    .or(&["optimised"])
+    .print(|repeat| repeat.values("optimised", |case| Some(case.primary().build.to_string())));
 
 pub const SIZE: Knob = Knob::new("size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
     .help("Size of each message, 1 B to 16 MiB")
@@ -125,6 +132,12 @@ impl Lengths {
         let extent = lasts(self.extent, DURATION_NS, times);
         sequence::template(case, [warm_up, extent], knobs, capabilities)
     }
+}
+
+/// Whether this is the reference transport or the unreliable transport over IPv4.
+pub fn is_reference_or_lossy(card: &Card) -> bool {
+    let is_lossy = !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server;
+    card.is_reference || is_lossy
 }
 
 /// Reads a knob whose values are numbers of connections or streams.

@@ -1,12 +1,12 @@
 //! Checks which cases are possible on these hosts. An impossible case is skipped with the reason.
 
 use hairpin_model::card::IPV4_MTU_BYTES;
-use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Pacing, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 use hairpin_model::{
-    AnsweredBy, Card, Case, CpuIdle, EndKind, Exchange, HostCapabilities, Load, Placement, Reach, Remedy, Waiting,
-    WhichCpus, WhyNot,
+    AnsweredBy, Card, Case, CpuIdle, EndKind, Exchange, HostCapabilities, Load, Placement, Protocol, Reach, Remedy,
+    Waiting, WhichCpus, WhyNot,
 };
 
 use crate::links;
@@ -107,7 +107,10 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
     check_waiting(case, card)?;
     match &case.primary().load {
         Load::Exchange { exchange, .. } => check_small_writes(case, exchange, card)?,
-        Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => check_one_way(case, card)?,
+        Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => {
+            check_one_way(case, card)?;
+            check_observer(case, card, capabilities)?;
+        }
         Load::PingPong { .. } | Load::Paced { .. } => check_connection(case, card)?,
     }
     match card.answered_by {
@@ -246,6 +249,18 @@ fn check_one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     match &flow.load {
         Load::Stream { source: Source::File, .. } => check_file_source(case, card),
         Load::Offered { pacing, .. } => check_pacing(case, *pacing, card),
+        _ => Ok(()),
+    }
+}
+
+/// Checks whether the kernel can observe the packets of the case.
+fn check_observer(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    match case.primary().load.observer() {
+        observer if observer.sees_packets() && !matches!(card.protocol, Protocol::Tcp | Protocol::Udp) => Err(why(
+            format!("it sends no packets for the observer {observer}"),
+            "use tcp or udp, or another --observer",
+        )),
+        Observer::Capture => (capabilities.may_capture)(),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! The parsed value of a knob.
 
-use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Pacing, Source, Timestamps};
+use hairpin_model::flow::{Build, ConnectionUse, Direction, LoadWays, Observer, Pacing, Source};
 use hairpin_model::{
     Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
     Writes,
@@ -74,6 +74,7 @@ macro_rules! word_of_knob {
 }
 
 word_of_knob!(
+    Build,
     Waiting,
     Placement,
     EndKind,
@@ -84,5 +85,5 @@ word_of_knob!(
     LoadWays,
     WhichCpus,
     ConnectionUse,
-    Timestamps
+    Observer
 );

@@ -10,6 +10,7 @@ mod hosts;
 mod latency_budget;
 mod links;
 mod message_rate;
+mod observer;
 mod offered_load;
 mod proof;
 mod properties;

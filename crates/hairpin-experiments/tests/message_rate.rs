@@ -43,6 +43,12 @@ fn connections_share_the_load_and_are_polled() {
 }
 
 #[test]
+fn both_builds_of_the_loops_are_cases_of_one_plan() {
+    let plan = message_rate(&[("transport", "udp"), ("batch", "1"), ("build", "all")]).unwrap();
+    assert_eq!(plan.labels(), ["udp block same-cpu up 64 B", "udp block same-cpu up 64 B unoptimised build"]);
+}
+
+#[test]
 fn bad_input_is_refused_with_its_reason() {
     let refused: &[(&[(&str, &str)], &str)] = &[
         (&[("batch", "0")], "batch"),

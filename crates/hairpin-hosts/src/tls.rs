@@ -151,11 +151,6 @@ impl Tls {
         }
         Ok(())
     }
-
-    /// Whether decrypted data can be read.
-    fn has_plaintext(&mut self) -> bool {
-        self.connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
-    }
 }
 
 impl Read for Tls {
@@ -189,7 +184,8 @@ impl Write for Tls {
 
 impl Carrier for Tls {
     fn readable(&mut self, at_most: Duration) -> io::Result<bool> {
-        if self.has_plaintext() {
+        // Data that is already decrypted.
+        if self.connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0) {
             return Ok(true);
         }
         self.send_pending()?;

@@ -13,8 +13,6 @@
 
 pub mod builtin;
 mod figures;
-#[cfg(test)]
-mod fixture;
 pub mod generator;
 mod held;
 pub mod link;
@@ -27,6 +25,8 @@ pub mod quantity;
 pub mod simulate;
 pub mod stage;
 pub mod stages;
+#[cfg(test)]
+mod tests;
 mod timeline;
 pub mod trace;
 pub mod word;

@@ -21,10 +21,6 @@ impl Share {
         (billionths <= Self::ALL.0).then_some(Self(billionths))
     }
 
-    pub fn as_billionths(self) -> u32 {
-        self.0
-    }
-
     /// The probability, from 0 to 1.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 1e9
@@ -212,7 +208,7 @@ mod tests {
         assert_eq!(rate_bits_per_s("5.5Mbit/s"), Ok(5_500_000));
         assert_eq!(bytes("64KiB"), Ok(65_536));
         assert_eq!(bytes("1.5kB"), Ok(1500));
-        assert_eq!(share("0.0000001%").map(Share::as_billionths), Ok(1));
+        assert_eq!(share("0.0000001%").map(Share::as_f64), Ok(1e-9));
         assert_eq!(share("100.000%"), Ok(Share::ALL));
         assert_eq!(whole("0017"), Ok(17));
     }

@@ -36,7 +36,7 @@ fn the_line_of_the_documentation_is_parsed_exactly() {
     for path in [&profile.up, &profile.down] {
         assert_eq!((path.delay.base_ns, path.delay.spread_ns), (23_500_000, 1_000_000));
         assert_eq!((path.bottleneck.limit.bytes, path.bottleneck.limit.packets), (Some(65_536), None));
-        assert_eq!(path.loss.random.as_billionths(), 1_000_000);
+        assert_eq!(path.loss.random.as_f64(), 0.001);
     }
     assert_eq!(profile.up.bottleneck.rate_bits_per_s, Some(5_500_000));
     assert_eq!(profile.down.bottleneck.rate_bits_per_s, Some(80_000_000));

@@ -94,6 +94,7 @@ impl RealClock {
             kernel_source: kernel_source(),
             resolution_ns,
             read_cost_ns: batches[batches.len() / 2] as f64 / 21.0,
+            recorder_cost_ns: None,
             ns_per_tick: self.scale as f64 / (1_u64 << 32) as f64,
             calibration_error_ppm: self.error_ppm,
         }

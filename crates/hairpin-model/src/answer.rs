@@ -124,6 +124,8 @@ pub enum Statement {
     OtherPaths { paths: Vec<Vec<String>> },
     /// The gain of the largest batch, for the fastest case of each transport.
     Batches { messages: u64, gains: Vec<BatchGain> },
+    /// The costs of an observer, in these cases that differ in transport, size or ends.
+    ObserverCosts { cases: Vec<String> },
     /// The one-way latency at the highest message rate, and with one message per call.
     LatencyAtRate { case: String, unbatched: Option<String> },
     /// CPU time of each end.
@@ -179,7 +181,6 @@ pub struct Answer {
     #[serde(default)]
     pub pairs: Vec<Pair>,
     /// The best remedy, if the run has exchanges and a remedy is proved to be faster than default options.
-    #[serde(default)]
     pub best_remedy: Option<BestRemedy>,
     /// The knee of each sweep, if loads were offered at several rates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -44,6 +44,8 @@ pub struct HostCapabilities {
     pub far: Option<FarHost>,
     /// Tests whether a round can have its own value of the named kernel setting.
     pub may_set: fn(&str) -> Result<(), WhyNot>,
+    /// Tests whether this process may capture packets.
+    pub may_capture: fn() -> Result<(), WhyNot>,
 }
 
 /// Another host on which servers run.
@@ -98,11 +100,6 @@ pub struct KnownLink {
 }
 
 impl HostCapabilities {
-    /// The same host without other programs.
-    pub fn as_if_idle(&self) -> Self {
-        Self { busy_per_cpu: 0.0, ..self.clone() }
-    }
-
     /// The names of all transports.
     pub fn names(&self) -> Vec<&'static str> {
         self.candidates.iter().map(|candidate| candidate.card.name).collect()

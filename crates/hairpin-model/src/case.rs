@@ -61,7 +61,6 @@ pub struct RemotePath {
     /// The server's host, as given by the user.
     pub host: String,
     /// Why another transport replaced the requested one; null if none did.
-    #[serde(default)]
     pub fallback: Option<Fallback>,
 }
 
@@ -263,26 +262,19 @@ impl Case {
     /// Non-default settings beyond transport, waiting and placement, a word or two each.
     pub fn details(&self) -> Vec<String> {
         let mut words = Vec::new();
-        if self.ends.kind == EndKind::Threads {
-            words.push("threads".to_owned());
-        }
+        words.extend((self.ends.kind == EndKind::Threads).then(|| "threads".to_owned()));
         if self.is_under_load() {
             words.extend(self.primary().details());
             words.extend(self.load_in_words());
         } else {
             words.extend(flows_in_words(&self.flows.iter().collect::<Vec<_>>()));
         }
-        if self.ends.cpu_idle == CpuIdle::Shallow {
-            words.push("CPUs kept awake".to_owned());
-        }
+        words.extend((self.ends.cpu_idle == CpuIdle::Shallow).then(|| "CPUs kept awake".to_owned()));
         words.extend(self.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
         words.extend(self.path_in_words());
-        if let Some(fault) = self.injected_fault {
-            words.push(format!("injected {} every {}", exact_duration(fault.stall_ns), fault.every));
-        }
-        if self.replicate != 0 {
-            words.push("(again)".to_owned());
-        }
+        let fault = self.injected_fault;
+        words.extend(fault.map(|fault| format!("injected {} every {}", exact_duration(fault.stall_ns), fault.every)));
+        words.extend((self.replicate != 0).then(|| "(again)".to_owned()));
         words
     }
 

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::Writes;
+use crate::exchange_state::ExchangeState;
 pub use crate::figure_name::FigureName;
 use crate::names::distinct;
 pub use crate::pool::Pool;
 pub use crate::selector::Selector;
 use crate::time_sequence::EventKind;
+use crate::trace::End;
 use crate::words;
 
 /// A published text, the runs that its claims share, and the claims.
@@ -189,16 +191,12 @@ pub struct Test {
     /// The last change of the rule.
     pub changed: RuleChange,
     /// What replaces a missing part of the text's setting, if anything.
-    #[serde(default)]
     pub stand_in: Option<String>,
     /// What replaces the path; unused between two hosts.
-    #[serde(default)]
     pub path_stand_in: Option<String>,
     /// Why the figure is only what the set-up returns; it is shown and decides nothing.
-    #[serde(default)]
     pub given_back: Option<String>,
     /// The same, if the replacement of the path is the reason; unused between two hosts.
-    #[serde(default)]
     pub path_given_back: Option<String>,
 }
 
@@ -247,14 +245,12 @@ pub enum Rule {
     AtLeast {
         of: Measure,
         /// In the published unit; default: the published number, or the lower end of the published range.
-        #[serde(default)]
         bound: Option<f64>,
     },
     /// The figure is at most the bound.
     AtMost {
         of: Measure,
         /// In the published unit; default: the published number, or the upper end of the published range.
-        #[serde(default)]
         bound: Option<f64>,
     },
     /// At least this share of one case's figure disappears in another.
@@ -285,6 +281,16 @@ pub enum Rule {
         /// From 0 to 1.
         share: f64,
     },
+    /// Traced exchanges of the case spend at least this share of their time in these states.
+    States {
+        case: Selector,
+        states: Vec<ExchangeState>,
+        /// Only at this end.
+        #[serde(default)]
+        at: Option<End>,
+        /// From 0 to 1.
+        at_least: f64,
+    },
     /// The run holds these outputs of the case.
     Kept { case: Selector, kept: Vec<Kept> },
     /// A capture of the case shows these packets, in this order.
@@ -305,7 +311,6 @@ pub enum Rule {
         /// Both cases at low load.
         low: Box<[Selector; 2]>,
         /// The run with the cases at low load; default: the test's own run.
-        #[serde(default)]
         low_run: Option<String>,
         /// Both cases at full load, in the same order.
         full: Box<[Selector; 2]>,
@@ -337,7 +342,7 @@ impl Rule {
     pub fn usual_axis(&self) -> Axis {
         match self {
             Self::Order { .. } | Self::Widens { .. } => Axis::Direction,
-            Self::Share { .. } | Self::Packets { .. } => Axis::Cause,
+            Self::Share { .. } | Self::Packets { .. } | Self::States { .. } => Axis::Cause,
             _ => Axis::Size,
         }
     }
@@ -366,6 +371,7 @@ impl Rule {
             Self::Share { whole, rest, .. } => vec![own(whole), own(rest)],
             Self::Order { cases, .. } => cases.iter().flat_map(|pool| &pool.0).map(own).collect(),
             Self::Often { case, .. }
+            | Self::States { case, .. }
             | Self::Kept { case, .. }
             | Self::Packets { case, .. }
             | Self::Pattern { case, .. }
@@ -393,10 +399,8 @@ pub struct Measure {
     /// Several cases only with `against`.
     pub case: Pool,
     /// The case to divide by.
-    #[serde(default)]
     pub against: Option<Pool>,
     /// The run with the case `against`; default: the test's own run.
-    #[serde(default)]
     pub against_run: Option<String>,
 }
 

@@ -115,6 +115,9 @@ pub struct ClockFacts {
     pub resolution_ns: f64,
     /// Median cost of a read, in ns.
     pub read_cost_ns: f64,
+    /// What the recorder takes for a message, two clock reads and a row, in ns; null in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder_cost_ns: Option<f64>,
     /// Nanoseconds per tick; 1 if the clock counts nanoseconds.
     pub ns_per_tick: f64,
     /// Bound on the error of `ns_per_tick`, in parts per million.

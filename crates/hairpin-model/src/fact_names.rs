@@ -38,6 +38,12 @@ fact_names! {
         /// Sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`); present
         /// only with the option `zerocopy`.
         ZEROCOPY_COPIED = "zerocopy.copied",
+        /// Kernel time stamps that the receiver took with its messages; present only with the observer `timestamps`.
+        STAMPS_RECEIVED = "stamps.received",
+        /// Messages that the observer has recorded, warm-up included; with `capture`, captured packets.
+        OBSERVED = "observer.recorded",
+        /// Packets that the capture lost; present only with the observer `capture`.
+        CAPTURE_LOST = "observer.lost",
         /// Connections or datagrams that arrived before the client's and lacked the round's hello message.
         IGNORED = "hello.ignored",
         /// Times that a sleeping end of `shm` was woken by its time-out instead of its peer.
@@ -56,8 +62,9 @@ fact_names! {
         /// `TCPAutoCorking` of /proc/net/netstat: sends that the kernel delayed to merge them, in the whole network
         /// namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
-        /// Retransmissions triggered by acknowledgments (`TCPFastRetrans`). This and the next five facts are read only
-        /// on an emulated link, whose network namespace carries no other connection.
+        /// Retransmissions triggered by acknowledgments (`TCPFastRetrans`). This and the next five facts are read on
+        /// an emulated link, whose network namespace carries no other connection. The trace of a round has the first four
+        /// for the whole namespace, wherever it ran.
         FAST_RETRANSMITS = "netstat.TCPFastRetrans",
         /// Expirations of the retransmission timer (`TCPTimeouts`).
         RETRANSMISSION_TIMEOUTS = "netstat.TCPTimeouts",

@@ -95,16 +95,54 @@ words! {
 }
 
 words! {
-    /// Which messages of a load carry a timestamp, so that their latency is recorded.
+    /// What the program at each end does for each message beside sending or receiving it.
     #[derive(Default)]
-    pub enum Timestamps: "timestamps" {
-        /// One in a few, so that recording costs little.
+    pub enum Observer: "observer" {
+        /// Records the latency of one message in a few, so that recording costs little.
         #[default]
         Sampled = "sampled",
-        /// Every message.
-        Every = "every",
-        /// None: messages are only counted.
+        /// Nothing, not even a latency.
         None = "none",
+        /// Adds 1 to a counter of its own.
+        Counter = "counter",
+        /// Reads CLOCK_MONOTONIC before and after the message.
+        Clock = "clock",
+        /// As `clock`, and adds the difference to an HDR histogram.
+        Hdr = "hdr",
+        /// Hairpin's own recorder: each message carries the time at which it was sent, and the receiver records its latency.
+        #[serde(alias = "every")]
+        Recorder = "recorder",
+        /// Adds 1 to a counter of the Prometheus client library.
+        PrometheusCounter = "prometheus-counter",
+        /// As `clock`, and adds the difference to a histogram of the Prometheus client library.
+        PrometheusHistogram = "prometheus-histogram",
+        /// Writes a log line with the crate `tracing`, which is discarded.
+        TracingNull = "tracing-null",
+        /// Writes a log line with the crate `tracing` to a temporary file.
+        TracingFile = "tracing-file",
+        /// The receiver takes the kernel's time stamp of each message or segment (`SO_TIMESTAMPING`).
+        Timestamps = "timestamps",
+        /// Another process captures the packets on the interface (packet(7)).
+        Capture = "capture",
+    }
+}
+
+impl Observer {
+    /// Whether the kernel observes packets, not the program messages.
+    pub fn sees_packets(self) -> bool {
+        matches!(self, Self::Timestamps | Self::Capture)
+    }
+}
+
+words! {
+    /// Build of the loops that send and receive messages.
+    #[derive(Default)]
+    pub enum Build: "build" {
+        /// Optimised by the compiler.
+        #[default]
+        Optimised = "optimised",
+        /// The same source text, compiled without optimisation.
+        Unoptimised = "unoptimised",
     }
 }
 
@@ -164,8 +202,8 @@ pub enum Load {
         size_bytes: u64,
         /// Messages per send call; if the transport keeps boundaries, also the maximum per receive call.
         batch: u64,
-        #[serde(default, skip_serializing_if = "is_default")]
-        timestamps: Timestamps,
+        #[serde(default, alias = "timestamps", skip_serializing_if = "is_default")]
+        observer: Observer,
     },
     /// One way: data is written as fast as the receiver accepts it.
     Stream {
@@ -208,15 +246,15 @@ impl Load {
         }
     }
 
-    /// Messages per send call.
-    pub fn timestamps(&self) -> Timestamps {
+    pub fn observer(&self) -> Observer {
         match self {
-            Self::Messages { timestamps, .. } => *timestamps,
-            Self::Offered { .. } => Timestamps::Every,
-            _ => Timestamps::Sampled,
+            Self::Messages { observer, .. } => *observer,
+            Self::Offered { .. } => Observer::Recorder,
+            _ => Observer::Sampled,
         }
     }
 
+    /// Messages per send call.
     pub fn batch(&self) -> u64 {
         if let Self::Messages { batch, .. } = self { *batch } else { 1 }
     }
@@ -314,6 +352,9 @@ pub struct Flow {
     /// Threads of each end: each has such connections of its own, in processes of its own at both ends.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
+    /// Which build of its loops both ends run. Only loads of messages have a second one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub build: Build,
     /// Which connection carries a message.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connection_use: ConnectionUse,
@@ -373,6 +414,7 @@ impl Flow {
             streams: 1,
             connections: 1,
             threads: 1,
+            build: Build::Optimised,
             connection_use: ConnectionUse::Own,
             receivers: 1,
             ends: None,
@@ -405,37 +447,23 @@ impl Flow {
         if let Some(exchange) = self.load.exchange() {
             words.push(exchange.remedy.to_string());
             words.push(format!("{} B", exchange.writes.in_words()));
-            if exchange.gap_ns > 0 {
-                words.push(format!("gap {}", exact_duration(exchange.gap_ns)));
-            }
-            if exchange.pipeline > 1 {
-                words.push(format!("{} in flight", exchange.pipeline));
-            }
+            words.extend((exchange.gap_ns > 0).then(|| format!("gap {}", exact_duration(exchange.gap_ns))));
+            words.extend((exchange.pipeline > 1).then(|| format!("{} in flight", exchange.pipeline)));
         }
         match (&self.load, self.load.size_bytes(), self.load.reply_size_bytes()) {
-            (Load::Messages { batch, timestamps, .. }, size, _) => {
+            (Load::Messages { batch, observer, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));
-                if *batch > 1 {
-                    words.push(format!("batch {batch}"));
-                }
-                if *timestamps != Timestamps::Sampled {
-                    words.push(format!("timestamps {timestamps}"));
-                }
+                words.extend((*batch > 1).then(|| format!("batch {batch}")));
+                words.extend((*observer != Observer::Sampled).then(|| format!("observer {observer}")));
             }
             (Load::Stream { source, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));
-                if *source == Source::File {
-                    words.push("from a file".to_owned());
-                }
+                words.extend((*source == Source::File).then(|| "from a file".to_owned()));
             }
             (Load::Offered { arrivals, pacing, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));
-                if *arrivals != Arrivals::Fixed {
-                    words.push(arrivals.to_string());
-                }
-                if *pacing != Pacing::SleepSpin {
-                    words.push(format!("pacing {pacing}"));
-                }
+                words.extend((*arrivals != Arrivals::Fixed).then(|| arrivals.to_string()));
+                words.extend((*pacing != Pacing::SleepSpin).then(|| format!("pacing {pacing}")));
             }
             (Load::Exchange { exchange: Exchange { reply_writes: Some(writes), .. }, .. }, ..) => {
                 words.push(format!("answer {} B", writes.in_words()));
@@ -455,9 +483,10 @@ impl Flow {
         }));
         for (count, what) in [(self.threads, "threads"), (self.connections, "connections"), (self.streams, "streams")]
         {
-            if count > 1 {
-                words.push(format!("{count} {what}"));
-            }
+            words.extend((count > 1).then(|| format!("{count} {what}")));
+        }
+        if self.build != Build::Optimised {
+            words.push(format!("{} build", self.build));
         }
         match self.connection_use {
             ConnectionUse::Own => {}
@@ -471,5 +500,22 @@ impl Flow {
     /// Number of streams over all its connections.
     pub fn wires(&self) -> u64 {
         u64::from(self.streams) * u64::from(self.connections)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_in_which_a_load_had_timestamps_are_read() {
+        let load = |more: &str| {
+            let written = format!(r#"{{"kind": "messages", "size_bytes": 64, "batch": 1{more}}}"#);
+            serde_json::from_str::<Load>(&written).unwrap().observer()
+        };
+        assert_eq!(load(""), Observer::Sampled);
+        assert_eq!(load(r#", "timestamps": "every""#), Observer::Recorder);
+        assert_eq!(load(r#", "timestamps": "none""#), Observer::None);
+        assert_eq!(load(r#", "observer": "hdr""#), Observer::Hdr);
     }
 }

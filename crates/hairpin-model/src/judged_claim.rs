@@ -6,8 +6,8 @@ use crate::claim::{About, Axis, ClaimKind, Knob, Published};
 use crate::document::Document;
 use crate::environment::Environment;
 use crate::figure::Figure;
-use crate::reason::Reason;
 pub use crate::reason::Verdict;
+use crate::reason::{OuterBounds, Reason};
 use crate::run::{State, Tool};
 use crate::words;
 
@@ -16,6 +16,8 @@ use crate::words;
 pub struct Judgement {
     /// Measured value in `measured_unit`; null if not measured.
     pub measured: Option<Figure>,
+    /// By these bounds a figure without an interval is judged; null with an interval, or with too few rounds.
+    pub outer_bounds: Option<OuterBounds>,
     /// Unit of `measured`: the published unit, or `x` for a ratio and `share` for a share.
     pub measured_unit: Option<String>,
     /// measured / published; for a published range, measured / the nearer end of the range (1 inside the range). Null
@@ -155,6 +157,12 @@ pub struct JudgedClaim {
     pub rows: Vec<JudgedRow>,
     /// Where the text contradicts itself.
     pub text_errors: Vec<String>,
+    /// Codes of findings that warn of the cases that the claim used, or of their runs.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// Granted congestion controls of the streams that the claim used.
+    #[serde(default)]
+    pub congestion_controls: Vec<String>,
     /// What would decide an undecided claim, or what is missing.
     pub decides: Option<String>,
     /// Time since the test, in s; null if the claim was only listed.
@@ -193,7 +201,6 @@ pub struct ClaimsReport {
     /// Seed of every run; null if nothing was run.
     pub seed: Option<u64>,
     /// The server's host, if it is not the client's; else null.
-    #[serde(default)]
     pub to: Option<String>,
     /// The client's machine; null if nothing was run.
     pub environment: Option<Environment>,

@@ -45,36 +45,21 @@ impl CaseKind {
         }
     }
 
-    /// Noun for one sample.
-    pub fn thing(self) -> &'static str {
+    /// Noun for one sample, noun with its article for what the case measures, and heading of the cases of this kind.
+    pub fn words(self) -> [&'static str; 3] {
         match self {
-            Self::RoundTrips | Self::UnderLoad => "round trip",
-            Self::Exchanges => "exchange",
-            Self::Messages | Self::Streams | Self::Offered => "message",
-        }
-    }
-
-    /// Noun with its article for what the case measures.
-    pub fn a_thing(self) -> &'static str {
-        match self {
-            Self::RoundTrips => "a round trip",
-            Self::Exchanges => "an exchange",
-            Self::Messages | Self::Offered => "a message",
-            Self::Streams => "a stream",
-            Self::UnderLoad => "a round trip under load",
+            Self::RoundTrips => ["round trip", "a round trip", "Round trips"],
+            Self::Exchanges => ["exchange", "an exchange", "Exchanges"],
+            Self::Messages => ["message", "a message", "Message rates"],
+            Self::Streams => ["message", "a stream", "Streams"],
+            Self::Offered => ["message", "a message", "Offered loads"],
+            Self::UnderLoad => ["round trip", "a round trip under load", "Latency under load"],
         }
     }
 
     /// Heading of the cases of this kind.
     pub fn title(self) -> &'static str {
-        match self {
-            Self::RoundTrips => "Round trips",
-            Self::Exchanges => "Exchanges",
-            Self::Messages => "Message rates",
-            Self::Streams => "Streams",
-            Self::Offered => "Offered loads",
-            Self::UnderLoad => "Latency under load",
-        }
+        self.words()[2]
     }
 }
 
@@ -109,7 +94,7 @@ pub fn is_delivered(row: &CaseSummary) -> bool {
 pub fn things_with_latency(cases: &[CaseSummary]) -> String {
     let has = |kind: &CaseKind| cases.iter().any(|row| CaseKind::of(&row.case) == *kind);
     let kinds = [CaseKind::RoundTrips, CaseKind::Exchanges, CaseKind::UnderLoad];
-    let things: Vec<&str> = kinds.iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
+    let things: Vec<&str> = kinds.iter().filter(|kind| has(kind)).map(|kind| kind.words()[1]).collect();
     things.join(" or ")
 }
 

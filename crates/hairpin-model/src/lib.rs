@@ -22,6 +22,7 @@ pub mod document;
 mod end_settings;
 pub mod environment;
 pub mod exchange;
+pub mod exchange_state;
 pub mod fact;
 pub mod fact_names;
 mod failure;
@@ -94,6 +95,7 @@ pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Dec
 pub use document::Document;
 pub use environment::{ClockFacts, Environment, Interface};
 pub use exchange::{Exchange, Remedy, Writes};
+pub use exchange_state::{Actor, ExchangeState, Separator, StateSpan, StateUnion, TimeInState};
 pub use fact::{Fact, FactValue};
 pub use failure::{Failure, FailureKind};
 pub use figure::Figure;
@@ -113,14 +115,14 @@ pub use link::{
 };
 pub use link_ends::{DropCounter, DroppedAfter, LinkEnds};
 pub use listed::{
-    Catalog, LinkRun, Links, ListedExperiment, ListedKnob, ListedLink, ListedOption, ListedPlacement, ListedRemedy,
-    ListedRun, ListedStage, ListedTransport, Relay, Runs, SkippedEntry,
+    Catalog, LinkRun, Links, ListedClaims, ListedExperiment, ListedKnob, ListedLink, ListedOption, ListedPlacement,
+    ListedRemedy, ListedRun, ListedStage, ListedTransport, Relay, Runs, SkippedEntry,
 };
 pub use machine::{Machine, MachineState};
 pub use names::UnknownName;
 pub use one_way::{
-    BothEnds, CpuTimeLine, GapPercentiles, Moment, OneWayFigures, OverTime, PacingError, PacingFigures, Received,
-    Sent, Streamed, Times,
+    BothEnds, CpuTimeLine, GapPercentiles, Moment, ObserverCost, OneWayFigures, OverTime, PacingError, PacingFigures,
+    Received, Sent, Streamed, Times,
 };
 pub use options::{Effective, Options, ValueKind};
 pub use parse::{Inexact, Unit};
@@ -149,4 +151,4 @@ pub use summary::{
 };
 pub use sysctls::Sysctls;
 pub use time_sequence::{TimeSequence, TraceFigures, TraceSummary, TracedExchange, Wait};
-pub use trace::{Call, Capture, EndTrace, Packet, RoundTrace, Stamp};
+pub use trace::{Call, Capture, EndTrace, Packet, RoundTrace, SocketSample, Stamp};

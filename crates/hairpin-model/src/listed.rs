@@ -37,6 +37,8 @@ pub struct ListedPlacement {
 pub struct ListedTransport {
     #[serde(flatten)]
     pub card: Card,
+    /// What the transport promises, in words.
+    pub promises: String,
     pub can_run: bool,
     /// A version or a short fact; if the transport cannot run, the reason.
     pub detail: String,
@@ -55,6 +57,8 @@ pub struct ListedExperiment {
 pub struct ListedKnob {
     /// The flag without its dashes.
     pub name: &'static str,
+    /// Placeholder of the value in the help; empty for a switch.
+    pub value_name: &'static str,
     pub help: &'static str,
     pub default: &'static [&'static str],
     /// Whether the flag takes a comma-separated list.
@@ -144,6 +148,8 @@ pub struct Runs {
     pub folder: String,
     /// Newest first.
     pub runs: Vec<ListedRun>,
+    /// Folders of tested claims, newest first.
+    pub claims: Vec<ListedClaims>,
     /// Other entries of the folder, by name.
     pub skipped: Vec<SkippedEntry>,
 }
@@ -161,6 +167,16 @@ pub struct ListedRun {
     pub state: &'static str,
     /// Size of all files of the run.
     pub size_bytes: u64,
+}
+
+#[derive(Serialize, crate::JsonSchema)]
+pub struct ListedClaims {
+    /// The name in the folder.
+    pub folder: String,
+    /// When the test began, in seconds since 1970-01-01 UTC.
+    pub started_unix_s: u64,
+    /// Number of claims.
+    pub claims: u64,
 }
 
 #[derive(Clone, Debug, Serialize, crate::JsonSchema)]

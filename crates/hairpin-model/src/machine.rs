@@ -10,7 +10,6 @@ pub struct Machine {
     /// How often the state changed from one round to the next.
     pub switches: u64,
     /// Median over rounds of a one-byte round trip between two CPUs, in ns; null if no round measured it.
-    #[serde(default)]
     pub waking_ns: Option<f64>,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::is_default;
 use crate::figure::Figure;
-use crate::flow::Pacing;
+use crate::flow::{Observer, Pacing};
 use crate::phases::SenderState;
 
 /// Counts of a one-way load's receiver after the warm-up.
@@ -128,10 +128,8 @@ pub struct Streamed {
     /// Further counts of a receiver; null at a sender.
     pub arrivals: Option<Received>,
     /// Further counts of a sender; null at a receiver.
-    #[serde(default)]
     pub departures: Option<Sent>,
     /// Evenness of arrivals at a receiver if the kernel paced; null elsewhere.
-    #[serde(default)]
     pub arrivals_apart: Option<PacingError>,
     /// At a receiver, one-way latency (due to received); at the sender of an open loop, lateness (due to sent).
     #[serde(default)]
@@ -211,6 +209,20 @@ pub struct OneWayFigures {
     pub delivered_share: Option<Figure>,
     /// Accuracy of the pacing of an open loop; null for other loads.
     pub pacing: Option<PacingFigures>,
+    /// The cost of the flow's observer; empty if the same case without an observer was not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observer: Vec<ObserverCost>,
+}
+
+/// What an observer costs: the case against the same case with the observer `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct ObserverCost {
+    /// `none` for the second case of an A/A pair.
+    pub observer: Observer,
+    /// Messages received per second / those of `none`.
+    pub rate_against_none: Figure,
+    /// Time per message - that of `none`, in ns: the inverse of the rates.
+    pub time_per_message_against_none: Figure,
 }
 
 /// Minimum share of an offered load to count as delivered.

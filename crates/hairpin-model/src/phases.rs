@@ -43,21 +43,12 @@ impl<T> ByPhase<T> {
     }
 
     pub fn get(&self, phase: Phase) -> &T {
-        match phase {
-            Phase::Idle => &self.idle,
-            Phase::Ramp => &self.ramp,
-            Phase::Loaded => &self.loaded,
-            Phase::Recovering => &self.recovering,
-        }
+        [&self.idle, &self.ramp, &self.loaded, &self.recovering][phase as usize]
     }
 
     pub fn get_mut(&mut self, phase: Phase) -> &mut T {
-        match phase {
-            Phase::Idle => &mut self.idle,
-            Phase::Ramp => &mut self.ramp,
-            Phase::Loaded => &mut self.loaded,
-            Phase::Recovering => &mut self.recovering,
-        }
+        let Self { idle, ramp, loaded, recovering } = self;
+        [idle, ramp, loaded, recovering].into_iter().nth(phase as usize).expect("one for each phase")
     }
 
     /// Phases and values, in order.

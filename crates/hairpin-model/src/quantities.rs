@@ -198,12 +198,6 @@ pub fn share_figure(of_one: Figure) -> String {
     }
 }
 
-/// A share rounded to thousandths.
-pub fn thousandths(of_one: f64) -> String {
-    // Adding 0 turns a negative zero into zero.
-    format!("{:.3}", (of_one * 1e3).round() / 1e3 + 0.0)
-}
-
 /// A ratio as a signed change: 1.008 is `+0.8 %`.
 pub fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
@@ -418,7 +412,6 @@ mod tests {
     fn three_digits_at_any_size() {
         let texts = [0.0134, 0.25, 4.518, 44.0, 1710.4, 0.0, f64::NAN].map(three_digits);
         assert_eq!(texts, ["0.0134", "0.250", "4.52", "44.0", "1710", "0", DASH]);
-        assert_eq!([-0.0002, 0.0893].map(thousandths), ["0.000", "0.089"]);
     }
 
     #[test]

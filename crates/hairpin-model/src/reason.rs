@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::case::Fallback;
 use crate::claim::{FigureName, Kept};
 use crate::exchange::Writes;
+use crate::exchange_state::ExchangeState;
 use crate::figure::Figure;
 use crate::options::Effective;
 use crate::time_sequence::EventKind;
+use crate::trace::End;
 use crate::words;
 
 /// Why a claim or a row has its verdict. Cases are given by their labels, figures in the measured unit.
@@ -22,7 +24,7 @@ pub enum Reason {
     Widens { figure: FigureName, full: CaseRatio, low: CaseRatio },
     /// Outputs of the run. `options`: the options requested at the client, if options are among the outputs.
     Kept { case: String, reported: Vec<Kept>, absent: Vec<Kept>, options: Vec<Effective> },
-    /// The captured packets with their times in ns, and the first absent packet.
+    /// The captured packets with their times at the client in ns, and the first absent packet.
     Packets { case: String, seen: Vec<(EventKind, i64)>, absent: Option<EventKind> },
     /// Traced writes, when the last write and the answer ended, and the published writes if they differ.
     Pattern { case: String, written: Option<Writes>, ended_ns: [Option<i64>; 2], published: Option<Writes> },
@@ -32,8 +34,22 @@ pub enum Reason {
     NoFallback { case: String, from: String, to: String },
     /// The share of rounds in which the figure reaches the bound.
     Often { figure: FigureName, case: String, place: Place, rounds: u64, reached: u64, bound: f64, share: f64 },
-    /// Refuted alone, but not with the correction for several rows.
-    OneOfSeveral { measured: Box<Reason>, rows: u64 },
+    /// The share of the time of traced exchanges in these states; `possible` counts unions that contain one of them, too.
+    InStates {
+        case: String,
+        states: Vec<ExchangeState>,
+        at: Option<End>,
+        place: Place,
+        rounds: u64,
+        possible: f64,
+        at_least: f64,
+    },
+    /// Refuted alone, but not with the correction for several comparisons that could refute the claim.
+    OneOfSeveral {
+        measured: Box<Reason>,
+        #[serde(rename = "rows")]
+        comparisons: u64,
+    },
     /// A part that the test needs is missing.
     Missing { part: String },
     /// Not tested between two hosts.
@@ -75,6 +91,7 @@ impl Reason {
             Self::Compared { case, against: Some(against), .. } => Some(format!("{case} against {against}")),
             Self::Compared { case, .. }
             | Self::Often { case, .. }
+            | Self::InStates { case, .. }
             | Self::Kept { case, .. }
             | Self::Packets { case, .. }
             | Self::Pattern { case, .. }
@@ -143,6 +160,14 @@ pub enum Bound {
     },
 }
 
+/// The range of a figure's rounds, or of batches of them, extended by its width on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct OuterBounds {
+    pub low: f64,
+    pub high: f64,
+    pub rounds: u64,
+}
+
 /// Two adjacent names of a published order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OrderStep {
@@ -151,6 +176,9 @@ pub struct OrderStep {
     pub verdict: Verdict,
     /// Figure of the second case / figure of the first.
     pub ratio: Option<Figure>,
+    /// By these bounds a ratio without an interval is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outer_bounds: Option<OuterBounds>,
     /// Why the ratio is missing.
     pub absent: Option<Box<Reason>>,
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
 use crate::exchange::{Remedy, Writes};
-use crate::flow::{ConnectionUse, Direction, LoadWays, Source, Timestamps};
+use crate::flow::{Build, ConnectionUse, Direction, LoadWays, Observer, Source};
 use crate::options::Options;
 
 /// Selects a case of a run: exactly one case must match all given fields.
@@ -23,8 +23,9 @@ pub struct Selector {
     /// Bytes of each message or write, or of all writes of a request.
     pub size_bytes: Option<u64>,
     pub batch: Option<u64>,
-    pub timestamps: Option<Timestamps>,
+    pub observer: Option<Observer>,
     pub source: Option<Source>,
+    pub build: Option<Build>,
     pub direction: Option<Direction>,
     pub connections: Option<u32>,
     pub connection_use: Option<ConnectionUse>,
@@ -55,8 +56,9 @@ impl Selector {
             && fits(self.rate_per_s.as_ref(), case.primary().load.rate_per_s().as_ref())
             && fits(self.size_bytes.as_ref(), Some(&case.primary().load.size_bytes()))
             && fits(self.batch.as_ref(), Some(&case.primary().load.batch()))
-            && fits(self.timestamps.as_ref(), Some(&case.primary().load.timestamps()))
+            && fits(self.observer.as_ref(), Some(&case.primary().load.observer()))
             && fits(self.source.as_ref(), case.primary().load.source().as_ref())
+            && fits(self.build.as_ref(), Some(&case.primary().build))
             && fits(self.direction.as_ref(), Some(&case.primary().direction))
             && fits(self.connections.as_ref(), Some(&case.primary().connections))
             && fits(self.connection_use.as_ref(), Some(&case.primary().connection_use))
@@ -130,10 +132,7 @@ mod tests {
                 *changed.primary_mut() = Flow { connections: 8, ..Flow::one_way("tcp", load.clone(), direction) };
             })
         };
-        let messages = of(
-            Load::Messages { size_bytes: 64, batch: 8, timestamps: crate::flow::Timestamps::Sampled },
-            Direction::Up,
-        );
+        let messages = of(Load::Messages { size_bytes: 64, batch: 8, observer: Observer::Sampled }, Direction::Up);
         let file = of(Load::Stream { write_size_bytes: 65_536, source: Source::File }, Direction::Down);
         let chosen = |written: serde_json::Value| {
             let selector = choose(written);
@@ -145,6 +144,10 @@ mod tests {
         assert_eq!(chosen(json!({"source": "buffer"})), [false; 3], "only a stream has a source");
         assert_eq!(chosen(json!({"direction": "down"})), [false, true, false]);
         assert_eq!(chosen(json!({"connections": 8})), [true, true, false]);
+        assert_eq!(
+            [chosen(json!({"build": "optimised"})), chosen(json!({"build": "unoptimised"}))],
+            [[true; 3], [false; 3]]
+        );
         assert_eq!(chosen(json!({"size_bytes": 65_536})), [false, true, false], "the size of each write");
     }
 

@@ -132,7 +132,6 @@ pub struct RoundPoint {
     /// Median latency, in ns.
     pub p50_ns: f64,
     /// 90th percentile, in ns; null in runs of earlier versions.
-    #[serde(default)]
     pub p90_ns: Option<f64>,
     /// Its 99th percentile, in ns; null if the machine disturbed its slowest messages.
     pub p99_ns: Option<f64>,
@@ -263,7 +262,6 @@ pub struct CaseSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_rounds_started_ns: Vec<u64>,
     /// The machine state that the figures are from; null in runs without a probe.
-    #[serde(default)]
     pub state: Option<StateShare>,
     /// Other machine states in which rounds were measured.
     #[serde(default)]

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::exchange_state::{ExchangeState, StateSpan, StateUnion, TimeInState};
 use crate::fields::is_default;
 use crate::figure::Figure;
 use crate::trace::{Capture, End};
@@ -38,6 +39,9 @@ pub struct TimeSequence {
     pub events: Vec<Event>,
     /// Waits, longest first.
     pub waits: Vec<Wait>,
+    /// The states of the exchange in order of time, without gaps; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<StateSpan>,
 }
 
 /// One line or arrow of the ladder diagram.
@@ -84,28 +88,10 @@ words! {
     }
 }
 
-words! {
-    /// Cause of a wait.
-    pub enum WaitCause: "wait" {
-        /// Written bytes waited until earlier ones were acknowledged: Nagle's algorithm.
-        Nagle = "nagle",
-        /// Written bytes waited because the socket was corked.
-        Cork = "cork",
-        /// Written bytes waited for an earlier packet in the device's queue: autocorking.
-        Autocork = "autocork",
-        /// An acknowledgment was late although the data had arrived.
-        DelayedAck = "delayed-ack",
-        /// The server program held the request after reading it.
-        ServerProgram = "server-program",
-        /// Written bytes waited for an unknown reason.
-        Unexplained = "unexplained",
-    }
-}
-
 /// A wait, with its position in the diagram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Wait {
-    pub cause: WaitCause,
+    pub cause: ExchangeState,
     /// The end at which the wait happened.
     pub end: End,
     pub from_ns: i64,
@@ -137,6 +123,9 @@ pub struct TraceFigures {
     pub autocorked: Option<u64>,
     /// The capture, or why it is missing.
     pub capture: Capture,
+    /// The time in each state, over all exchanges, longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<TimeInState>,
 }
 
 /// One traced exchange in figures.
@@ -169,4 +158,14 @@ pub struct TraceSummary {
     pub cost_ns: Option<Figure>,
     /// Ratio of the exchange times, traced / untraced.
     pub cost_ratio: Option<Figure>,
+    /// Number of traced exchanges, over all traced rounds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub exchanges: u64,
+    /// The time of these exchanges in each state, longest first; the shares sum to 1. Empty without traces, and in runs
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<TimeInState>,
+    /// The unions among `states`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unions: Vec<StateUnion>,
 }

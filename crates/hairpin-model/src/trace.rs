@@ -64,6 +64,46 @@ pub struct EndTrace {
     pub before: Vec<Fact>,
     /// Counters after the last exchange.
     pub after: Vec<Fact>,
+    /// Samples of the socket's state, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<SocketSample>,
+}
+
+words! {
+    /// How a socket recovers lost data.
+    pub enum Recovery: "recovery" {
+        /// After acknowledgments that showed the loss (`TCP_CA_Recovery`).
+        Fast = "fast",
+        /// After the retransmission time-out (`TCP_CA_Loss`).
+        Timeout = "timeout",
+    }
+}
+
+/// The state of an end's TCP socket at a moment, as `TCP_INFO`, `SIOCINQ` or sock_diag(7) show it. Bytes count from 0
+/// like those of calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketSample {
+    pub at_ns: u64,
+    /// Sent bytes that the other end has acknowledged (`tcpi_bytes_acked`).
+    pub acked_bytes: u64,
+    /// Sent bytes that are not acknowledged.
+    pub unacked_bytes: u64,
+    /// Written bytes that were not sent yet (`tcpi_notsent_bytes`).
+    pub not_sent_bytes: u64,
+    /// Segments in flight and the congestion window, in segments (`tcpi_unacked`, `tcpi_snd_cwnd`).
+    pub unacked_segments: u64,
+    pub cwnd_segments: u64,
+    /// The receiver's window (`tcpi_snd_wnd`).
+    pub send_window_bytes: u64,
+    /// Bytes that arrived in order (`tcpi_bytes_received`).
+    pub received_bytes: u64,
+    /// Bytes of these that the program has not read (`SIOCINQ`).
+    pub unread_bytes: u64,
+    /// Minimum round-trip time (`tcpi_min_rtt`); 0 if unknown.
+    pub min_rtt_ns: u64,
+    /// How the socket recovers lost data at this moment (`tcpi_ca_state`); null if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
 }
 
 words! {
@@ -138,6 +178,9 @@ pub struct Packet {
     pub end_byte: u64,
     /// Acknowledges all bytes of the other direction before this one; null without the ACK flag.
     pub ack_byte: Option<u64>,
+    /// Bytes after `ack_byte` that the sender of the packet has room for; null if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_bytes: Option<u64>,
     /// Bytes on the interface, with the link header.
     pub length_bytes: u64,
 }

@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::judged_claim::{Axes, Headline, Verdict};
-use hairpin_model::names::joined;
+use hairpin_model::names::{joined, shortened};
 use hairpin_model::quantities::{self, DASH, counted, three_digits};
-use hairpin_model::reason::{Bound, Place};
+use hairpin_model::reason::{Bound, OuterBounds, Place};
 use hairpin_model::run::State;
-use hairpin_model::{ClaimsReport, Figure, JudgedClaim, JudgedRow, Judgement, Published, Reason, Source, Value};
+use hairpin_model::trace::End;
+use hairpin_model::{
+    ClaimsReport, ExchangeState, Figure, JudgedClaim, JudgedRow, Judgement, Published, Reason, Source, Value,
+};
 
+use crate::charts::axis::Axis;
+use crate::exchange_states;
 use crate::figure_words::figure_name;
+use crate::findings;
 use crate::hosts;
 use crate::trust::why_no_interval;
 
@@ -62,21 +68,27 @@ fn digits(value: f64, unit: &str) -> String {
     }
 }
 
-/// Returns the interval of the measured value: `4.40-4.61`.
+/// Returns the interval of the measured value, or the outer bounds of its rounds: `4.40-4.61`.
 pub(crate) fn interval(of: &Judgement) -> Option<String> {
-    bounds(&of.measured?, of.measured_unit.as_deref().unwrap_or_default())
+    bounds(&of.measured?, of.outer_bounds, of.measured_unit.as_deref().unwrap_or_default())
 }
 
-fn bounds(of: &Figure, unit: &str) -> Option<String> {
-    let (low, high) = of.interval()?;
-    let dash = if low < 0.0 { " to " } else { "-" };
-    Some(format!("{}{dash}{}", digits(low, unit), digits(high, unit)))
+fn bounds(of: &Figure, outer: Option<OuterBounds>, unit: &str) -> Option<String> {
+    let range = |low: f64, high: f64| {
+        let dash = if low < 0.0 { " to " } else { "-" };
+        format!("{}{dash}{}", digits(low, unit), digits(high, unit))
+    };
+    let outer = || {
+        let OuterBounds { low, high, rounds } = outer?;
+        Some(format!("outer bounds of {}: {}", counted(rounds, "round"), range(low, high)))
+    };
+    of.interval().map(|(low, high)| range(low, high)).or_else(outer)
 }
 
-/// Returns a figure with its interval: `4.55 bytes/ms (4.40-4.61)`.
-pub(crate) fn with_interval(of: &Figure, unit: &str) -> String {
-    let value = quantity(of.value, unit);
-    bounds(of, unit).map_or_else(|| value.clone(), |bounds| format!("{value} ({bounds})"))
+/// Returns a figure with its interval, or the outer bounds of its rounds: `4.55 bytes/ms (4.40-4.61)`.
+pub(crate) fn with_bounds(of: &Figure, outer: Option<OuterBounds>, unit: &str) -> String {
+    let bounds = bounds(of, outer, unit).unwrap_or_else(|| "no interval".to_owned());
+    format!("{} ({bounds})", quantity(of.value, unit))
 }
 
 /// Returns the condition of a bound: `within a factor of 2 of 5 ms`.
@@ -106,68 +118,65 @@ fn measured_reason(row: &JudgedRow) -> Option<&Reason> {
 /// Returns the figures of a row: `4.55 bytes/ms (4.40-4.61) here, 4.873 bytes/ms in the text`.
 pub(crate) fn figures(row: &JudgedRow) -> Option<String> {
     let (measured, unit) = (row.judgement.measured?, row.judgement.measured_unit.as_deref()?);
-    let text = format!("{} in the text", published(&row.published));
     match measured_reason(row)? {
         Reason::Often { figure, rounds, reached, bound, .. } => {
             let (figure, bound) = (figure_name(*figure), exact(*bound, &row.published.unit));
-            let share = bounds(&measured, SHARE).map_or_else(String::new, |share| format!(" ({share} %)"));
+            let share = bounds(&measured, None, SHARE).map_or_else(String::new, |share| format!(" ({share} %)"));
             Some(format!("the {figure} reaches {bound} in {reached} of {rounds} rounds{share}"))
         }
-        Reason::Compared { figure, place, bound: Bound::SavesAtLeast { .. }, .. } => {
-            let (saved, figure) = (with_interval(&measured, unit), figure_name(*figure));
-            let text = if row.published.unit == SHARE { format!(", {text}") } else { String::new() };
-            Some(format!("the {figure} falls by {saved}{}{text}", without_interval(*place)))
-        }
-        Reason::Compared { place, bound: of, .. } => {
-            let is_open = *place == Place::Across && measured.interval().is_none();
-            let place_of = if is_open { Place::Unknown } else { *place };
-            let here = format!("{} here{}", with_interval(&measured, unit), without_interval(place_of));
-            let rule = match of {
-                Bound::Within { factor, .. } | Bound::Range { factor, .. }
-                    if *place != Place::Across || *factor <= 1.0 =>
-                {
-                    None
-                }
-                Bound::Within { factor, .. } | Bound::Range { factor, .. } => {
-                    Some(format!("within a factor of {factor}"))
-                }
-                other if *place != Place::Across && is_published(other, &row.published.value) => None,
-                other => Some(bound(other, unit)),
+        Reason::InStates { states, at, .. } => Some(format!(
+            "{} of the time of traced exchanges is {}",
+            with_bounds(&measured, None, unit),
+            any_of(states, *at)
+        )),
+        Reason::Compared { figure, place, bound: of, .. } => {
+            let value = with_bounds(&measured, row.judgement.outer_bounds, unit);
+            let published = published(&row.published);
+            let text = format!("{published} in the text");
+            if let Bound::SavesAtLeast { .. } = of {
+                let text = if row.published.unit == SHARE { format!(", {text}") } else { String::new() };
+                return Some(format!("the {} falls by {value}{text}", figure_name(*figure)));
+            }
+            let is_told = *place != Place::Across && is_published(of, &row.published.value);
+            let rule = if is_told {
+                String::new()
+            } else {
+                format!(", {} in the rule", bound(of, unit).replace(&format!(" of {published}"), ""))
             };
-            let rule = rule.map_or_else(String::new, |rule| format!(", {rule} in the rule"));
-            Some(format!("{here}, {text}{rule}"))
+            Some(format!("{value} here, {text}{rule}"))
         }
         _ => None,
     }
 }
 
-fn without_interval(place: Place) -> &'static str {
-    if place == Place::Unknown { ", without an interval" } else { "" }
+/// Names states: `Nagle's algorithm or delayed ACK`.
+pub(crate) fn any_of(states: &[ExchangeState], at: Option<End>) -> String {
+    let names: Vec<&str> = states.iter().map(|state| exchange_states::name(*state)).collect();
+    format!("{}{}", names.join(" or "), at.map_or_else(String::new, |end| format!(" at the {end}")))
 }
 
-pub(crate) fn refuted_alone(rows: u64) -> String {
-    format!("refuted alone, but not after the correction for {}", counted(rows, "row"))
+pub(crate) fn refuted_alone(comparisons: u64) -> String {
+    format!("refuted alone, but not after the correction for {}", counted(comparisons, "comparison"))
 }
 
 /// Returns why a row's figure has no interval, if it has none.
 fn no_interval(row: &JudgedRow) -> Option<String> {
     let measured = row.judgement.measured.filter(|measured| measured.interval().is_none())?;
-    let why = without_interval_because(&measured);
+    let why = measured.why.map_or("too few rounds count", why_no_interval);
+    // The hint is about runs of other commands.
+    let why = why.split_once(" (hint").map_or(why, |(why, _)| why);
     let is_decided = ![Some(Verdict::Undecided), Some(Verdict::Shown)].contains(&row.judgement.verdict);
     let decides = if is_decided { "; the outer bounds of its rounds decide" } else { "" };
     Some(format!("No interval: {why}{decides}."))
 }
 
-/// Returns why a figure has no interval, without the hint for runs of other commands.
-pub(crate) fn without_interval_because(of: &Figure) -> &'static str {
-    let why = of.why.map_or("too few rounds count", why_no_interval);
-    why.split_once(" (hint").map_or(why, |(why, _)| why)
-}
-
-/// Whether a bound is the published number.
+/// Whether a bound is that of the published value, widened by a factor or not.
 fn is_published(of: &Bound, published: &Value) -> bool {
-    let (Bound::AtLeast { number } | Bound::AtMost { number }) = of else { return false };
-    matches!(published, Value::Number(published) if published == number)
+    match of {
+        Bound::AtLeast { number } | Bound::AtMost { number } => *published == Value::Number(*number),
+        Bound::Within { .. } | Bound::Range { .. } => true,
+        Bound::SavesAtLeast { .. } => false,
+    }
 }
 
 /// Returns the condition that the rule of a row sets for its figure, if it is a bound.
@@ -177,6 +186,9 @@ fn condition(row: &JudgedRow) -> Option<String> {
         Reason::Often { bound, share, .. } => {
             let reached = exact(*bound, &row.published.unit);
             Some(format!("{reached} or more in at least {} of the rounds", exact(*share, SHARE)))
+        }
+        Reason::InStates { states, at, at_least, .. } => {
+            Some(format!("{} in at least {} of the time", any_of(states, *at), exact(*at_least, SHARE)))
         }
         _ => None,
     }
@@ -191,8 +203,16 @@ pub(crate) fn rule(row: &JudgedRow) -> Option<String> {
 
 /// Returns what a row's figure is of: `p50 of tcp block same-cpu`.
 pub(crate) fn subject(row: &JudgedRow) -> Option<String> {
-    let (Reason::Compared { figure, .. } | Reason::Often { figure, .. }) = measured_reason(row)? else { return None };
-    Some(format!("{} of {}", figure_name(*figure), row.case.as_ref()?))
+    match measured_reason(row)? {
+        Reason::Compared { figure, .. } | Reason::Often { figure, .. } => {
+            Some(format!("{} of {}", figure_name(*figure), row.case.as_ref()?))
+        }
+        Reason::Widens { figure, full, low } => {
+            let [full, low] = [full, low].map(|ratio| format!("{} against {}", ratio.cases[1], ratio.cases[0]));
+            Some(format!("{} of {full}; at low load of {low}", figure_name(*figure)))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the reason for a verdict as a sentence.
@@ -201,27 +221,32 @@ pub(crate) fn why(of: &Judgement) -> String {
     if why.is_empty() || why.ends_with(['.', ')']) { why.to_owned() } else { format!("{why}.") }
 }
 
-pub(crate) fn headline(of: Headline) -> &'static str {
-    match of {
-        Headline::OtherHardware => "Figures of other hardware",
-        Headline::Answered => "Answered",
-        Headline::NotYet => "Not yet",
-        Headline::NotTestable => "Not testable here",
-        Headline::Contradicted => "Contradicted",
-        Headline::Undecided => "Undecided",
-        Headline::NoDifference => "No difference",
-        Headline::HoldsOnlyIf => "Holds only if",
-        Headline::HoldsOtherSize => "Holds, other size",
-        Headline::Holds => "Holds",
-    }
+/// The words of each headline, in the order in which the answer counts them: alone, in the overview, and in a sentence
+/// about several claims.
+const HEADLINES: [(Headline, [&str; 3]); 10] = [
+    (Headline::Holds, ["Holds", "Holds", "hold"]),
+    (Headline::HoldsOtherSize, ["Holds, other size", "Other size", "hold with another size"]),
+    (Headline::HoldsOnlyIf, ["Holds only if", "Holds only if", "hold only under a condition"]),
+    (Headline::NoDifference, ["No difference", "No difference", "without a difference"]),
+    (Headline::Contradicted, ["Contradicted", "Contradicted", "contradicted"]),
+    (Headline::Undecided, ["Undecided", "Undecided", "undecided"]),
+    (Headline::Answered, ["Answered", "Answered", "answered"]),
+    (Headline::OtherHardware, ["Figures of other hardware", "Other hardware", "about other hardware"]),
+    (Headline::NotTestable, ["Not testable here", "Not testable", "not testable here"]),
+    (Headline::NotYet, ["Not yet", "Not yet", "without an experiment yet"]),
+];
+
+/// Returns the words of a headline, alone and in the overview.
+pub(crate) fn headline(of: Option<Headline>) -> [&'static str; 2] {
+    let known = HEADLINES.iter().find(|(headline, _)| Some(*headline) == of);
+    known.map_or(["Not tested"; 2], |(_, [alone, brief, _])| [alone, brief])
 }
 
 /// Returns the headline of a claim, with the condition if it holds only under one.
 pub(crate) fn headline_of(claim: &JudgedClaim) -> String {
     match (&claim.only_if, claim.headline) {
         (Some(knob), Some(Headline::HoldsOnlyIf)) => format!("Holds only if {} is {}", knob.name, knob.value),
-        (_, Some(of)) => headline(of).to_owned(),
-        (_, None) => "Not tested".to_owned(),
+        (_, of) => headline(of)[0].to_owned(),
     }
 }
 
@@ -286,26 +311,12 @@ pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     let shown = note("Decides nothing", &row.shown);
     let notes = [note("Stand-in", &row.stand_in), note("Missing", &row.missing), note("Skipped", &row.skipped)];
     let of_several = match row.judgement.reason {
-        Some(Reason::OneOfSeveral { rows, .. }) if figures(row).is_some() => Some(refuted_alone(rows)),
+        Some(Reason::OneOfSeveral { comparisons, .. }) if figures(row).is_some() => Some(refuted_alone(comparisons)),
         _ => None,
     };
     let of_several = of_several.map(|text| format!("The row is {text}."));
     of_several.into_iter().chain(no_interval(row)).chain(shown).chain(notes.into_iter().flatten()).collect()
 }
-
-/// The headlines in the order in which the answer counts them.
-const COUNTED: [Headline; 10] = [
-    Headline::Holds,
-    Headline::HoldsOtherSize,
-    Headline::HoldsOnlyIf,
-    Headline::NoDifference,
-    Headline::Contradicted,
-    Headline::Undecided,
-    Headline::Answered,
-    Headline::OtherHardware,
-    Headline::NotTestable,
-    Headline::NotYet,
-];
 
 /// Returns the answer as a sentence: the number of claims per headline, or, before a test, how many can be tested.
 pub(crate) fn answer(report: &ClaimsReport) -> String {
@@ -315,30 +326,15 @@ pub(crate) fn answer(report: &ClaimsReport) -> String {
     if !tested {
         return format!("{claims}: {untested} can be tested here, {} not yet.", report.claims.len() - untested);
     }
-    let counts = COUNTED.into_iter().map(|of| (report.count(of), of)).filter(|(count, _)| *count > 0);
-    let parts = counts.map(|(count, of)| format!("{count} {}", in_sentence(of, count)));
+    let counts =
+        HEADLINES.iter().map(|(of, [.., words])| (report.count(*of), *words)).filter(|(count, _)| *count > 0);
+    let parts = counts.map(|(count, words)| match count {
+        1 => format!("1 {}", words.replacen("hold", "holds", 1)),
+        _ => format!("{count} {words}"),
+    });
     let parts: Vec<String> = parts.chain((untested > 0).then(|| format!("{untested} not tested"))).collect();
     let place = report.to.as_ref().map_or_else(|| "here".to_owned(), |host| format!("on the path to {host}"));
     format!("{claims} {place}: {}.", parts.join(", "))
-}
-
-/// Returns the headline as the verb of a sentence about this number of claims.
-fn in_sentence(of: Headline, count: usize) -> &'static str {
-    match (of, count) {
-        (Headline::Holds, 1) => "holds",
-        (Headline::Holds, _) => "hold",
-        (Headline::HoldsOtherSize, 1) => "holds with another size",
-        (Headline::HoldsOtherSize, _) => "hold with another size",
-        (Headline::HoldsOnlyIf, 1) => "holds only under a condition",
-        (Headline::HoldsOnlyIf, _) => "hold only under a condition",
-        (Headline::NoDifference, _) => "without a difference",
-        (Headline::Contradicted, _) => "contradicted",
-        (Headline::Undecided, _) => "undecided",
-        (Headline::Answered, _) => "answered",
-        (Headline::OtherHardware, _) => "about other hardware",
-        (Headline::NotTestable, _) => "not testable here",
-        (Headline::NotYet, _) => "without an experiment yet",
-    }
 }
 
 /// Returns the age of a verdict: `2 h`; `None` of a new one.
@@ -351,60 +347,58 @@ pub(crate) fn age(age_s: u64) -> Option<String> {
     }
 }
 
-/// The position of a value between the ends of a picture, from 0 to 1, on a logarithmic scale.
-pub(crate) struct Scale {
-    low: f64,
-    high: f64,
+/// The picture of a row on one axis, with positions from 0 to 1. The axis is linear for a share and for values that can be
+/// negative, else logarithmic.
+pub(crate) struct Picture {
+    /// Whether the figure is a ratio, of which 1 is no difference.
+    pub(crate) is_direction: bool,
+    /// What confirms the row, or, of a direction, what counts as equal.
+    pub(crate) margin: Option<[f64; 2]>,
+    /// The published numbers, if they are in the measured unit.
+    pub(crate) published: Vec<f64>,
+    pub(crate) one: Option<f64>,
+    /// The interval, or the outer bounds of the rounds.
+    pub(crate) bounds: Option<[f64; 2]>,
+    pub(crate) measured: f64,
 }
 
-impl Scale {
-    /// The scale of a row's picture, which shows the published mark, the margin and the measured interval. `None` without
-    /// a measured value above 0.
+impl Picture {
+    /// `None` without a measured value that the axis can show.
     pub(crate) fn of(row: &JudgedRow) -> Option<Self> {
-        // A share of rounds needs no picture.
-        let is_drawn = !matches!(measured_reason(row), Some(Reason::Often { .. }));
-        let measured = row.judgement.measured.filter(|figure| is_drawn && figure.value > 0.0)?;
-        let interval = measured.interval().map(|(low, high)| [low, high]);
+        let is_direction = match measured_reason(row) {
+            // A share of rounds or of time needs no picture.
+            Some(Reason::Often { .. } | Reason::InStates { .. }) => return None,
+            reason => matches!(reason, Some(Reason::Order { .. } | Reason::Widens { .. })),
+        };
+        let (figure, unit) = (row.judgement.measured?, row.judgement.measured_unit.as_deref()?);
+        let (measured, one) = (figure.finite()?, is_direction.then_some(1.0));
+        let outer = row.judgement.outer_bounds.map(|outer| [outer.low, outer.high]);
+        let bounds = figure.interval().map(|(low, high)| [low, high]).or(outer);
+        let published = match row.published.value {
+            Value::Number(number) if row.published.unit == unit => vec![number],
+            Value::Range(range) if row.published.unit == unit => range.to_vec(),
+            _ => Vec::new(),
+        };
         let margin = row.judgement.margin.into_iter().flatten().flatten();
-        let all = [measured.value].into_iter().chain(interval.into_iter().flatten()).chain(margin);
-        let all = all.chain(published_marks(row)).chain(is_direction(row).then_some(1.0));
-        let drawn: Vec<f64> = all.filter(|value| DRAWN.contains(value)).collect();
-        let low = drawn.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = drawn.iter().copied().fold(0.0, f64::max);
-        DRAWN.contains(&measured.value).then_some(Self { low: low / 1.5, high: high * 1.5 })
+        let all = [measured].into_iter().chain(bounds.into_iter().flatten()).chain(margin).chain(one);
+        let all: Vec<f64> = all.chain(published.iter().copied()).collect();
+        let axis = if unit == SHARE || all.iter().any(|value| *value < 0.0) {
+            Axis::linear(all)
+        } else {
+            Axis::log([measured]).and_then(|_| Axis::log(all))
+        };
+        let axis = axis?;
+        let at = |value: f64| axis.place(value);
+        let margin = row.judgement.margin.map(|[from, to]| [from.map_or(0.0, at), to.map_or(1.0, at)]);
+        Some(Self {
+            is_direction,
+            margin: margin.filter(|[from, to]| from <= to),
+            published: published.into_iter().map(at).collect(),
+            one: one.map(at),
+            bounds: bounds.map(|ends| ends.map(at)).filter(|[low, high]| low <= high),
+            measured: at(measured),
+        })
     }
-
-    /// Values beyond the ends are at the ends.
-    pub(crate) fn at(&self, value: f64) -> f64 {
-        // The quotient of the ends may exceed the range of numbers.
-        let [value, low, high] = [value.max(self.low), self.low, self.high].map(f64::ln);
-        ((value - low) / (high - low)).clamp(0.0, 1.0)
-    }
-
-    /// The ends of the row's margin: what confirms it, or, of a direction, what counts as equal.
-    pub(crate) fn margin(&self, row: &JudgedRow) -> Option<[f64; 2]> {
-        let [from, to] = row.judgement.margin?;
-        let ends = [from.map_or(0.0, |from| self.at(from)), to.map_or(1.0, |to| self.at(to))];
-        (ends[0] <= ends[1]).then_some(ends)
-    }
-}
-
-/// The values that a picture can show.
-const DRAWN: std::ops::Range<f64> = 1e-200..1e200;
-
-/// The published numbers, if they are in the measured unit.
-pub(crate) fn published_marks(row: &JudgedRow) -> Vec<f64> {
-    let has_unit = row.judgement.measured_unit.as_ref() == Some(&row.published.unit);
-    match row.published.value {
-        Value::Number(number) if has_unit => vec![number],
-        Value::Range(range) if has_unit => range.to_vec(),
-        _ => Vec::new(),
-    }
-}
-
-/// Whether the figure of a row is a ratio, of which 1 is no difference.
-pub(crate) fn is_direction(row: &JudgedRow) -> bool {
-    matches!(measured_reason(row), Some(Reason::Order { .. } | Reason::Widens { .. }))
 }
 
 /// Returns a warning for the top of an incomplete report.
@@ -415,33 +409,32 @@ pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
 
 /// Returns the machine, the duration and the seed, if known.
 pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
-    let mut parts = Vec::new();
-    if let Some(environment) = &report.environment {
-        parts.push(hosts::machine_of(environment));
-    }
-    if let Some(seed) = report.seed {
-        let took = quantities::duration(report.duration_ns as f64);
-        parts.push(format!("{} in {took}, seed {seed}", counted(report.runs.len() as u64, "run")));
-    }
-    parts
+    let (runs, took) = (report.runs.len() as u64, quantities::duration(report.duration_ns as f64));
+    let ran = report.seed.map(|seed| format!("{} in {took}, seed {seed}", counted(runs, "run")));
+    report.environment.as_ref().map(hosts::machine_of).into_iter().chain(ran).collect()
 }
 
-/// Returns a caution about runs with warnings; `None` if no run has any.
+/// Returns the warnings about the claims' runs, each with the claims that used them; `None` if there are none.
 pub(crate) fn caution(report: &ClaimsReport) -> Option<String> {
-    let mut runs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for run in &report.runs {
-        run.warnings.iter().for_each(|warning| runs.entry(warning).or_default().push(&run.name));
+    let mut claims: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for claim in &report.claims {
+        claim.warnings.iter().for_each(|warning| claims.entry(warning).or_default().push(&claim.id));
     }
-    let told = runs.iter().map(|(warning, names)| match names.len() {
-        1..=MAX_NAMED_RUNS => format!("{warning} in {}", joined(names)),
-        many => format!("{warning} in {many} of {}", counted(report.runs.len() as u64, "run")),
-    });
+    let told = claims.iter().map(|(warning, ids)| format!("{} ({})", findings::title(warning), shortened(ids, 5)));
     let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("Verdicts may differ on an idle machine: {}.", told.join("; ")))
+    (!told.is_empty()).then(|| format!("Warnings about the runs: {}.", told.join("; ")))
 }
 
-/// Maximum number of runs that a caution names.
-const MAX_NAMED_RUNS: usize = 3;
+/// Returns what the runs of a claim warn of; empty if of nothing.
+pub(crate) fn warnings(of: &[String]) -> String {
+    of.iter().map(|warning| findings::title(warning)).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the congestion controls of the streams that a claim used; empty if it used none.
+pub(crate) fn congestion(of: &JudgedClaim) -> String {
+    let controls = joined(&of.congestion_controls);
+    if controls.is_empty() { controls } else { format!("streams had the congestion control {controls}") }
+}
 
 #[cfg(test)]
 mod tests {
@@ -464,7 +457,7 @@ mod tests {
         let texts = |figure: Figure, unit: &str| {
             let judgement =
                 Judgement { measured: Some(figure), measured_unit: Some(unit.to_owned()), ..Judgement::default() };
-            [measured(&judgement), interval(&judgement).unwrap_or_default(), with_interval(&figure, unit)]
+            [measured(&judgement), interval(&judgement).unwrap_or_default(), with_bounds(&figure, None, unit)]
         };
         let time = texts(Figure::new(0.070_23, 0.068, 0.0731), "ms");
         assert_eq!(time, ["0.0702 ms", "0.0680-0.0731", "0.0702 ms (0.0680-0.0731)"]);
@@ -472,7 +465,9 @@ mod tests {
         assert_eq!(share, ["-0.07 %", "-8.93 to 0.0700", "-0.07 % (-8.93 to 0.0700)"]);
         let most = texts(Figure::new(0.999_83, 0.99, 0.999_95), "share");
         assert_eq!(most, ["99.98 %", "99.00-99.995", "99.98 % (99.00-99.995)"]);
-        assert_eq!(texts(Figure::bare(1.0), "share"), ["100 %", "", "100 %"]);
+        assert_eq!(texts(Figure::bare(1.0), "share"), ["100 %", "", "100 % (no interval)"]);
+        let outer = Some(OuterBounds { low: 0.9, high: 1.0, rounds: 4 });
+        assert_eq!(with_bounds(&Figure::bare(0.97), outer, "share"), "97.0 % (outer bounds of 4 rounds: 90.0-100)");
         let none = Judgement::default();
         assert_eq!((measured(&none).as_str(), interval(&none)), (DASH, None));
     }

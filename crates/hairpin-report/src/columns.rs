@@ -1,19 +1,19 @@
 //! The columns of a case. The terminal, the page and the CSV table use the same list.
 
+use hairpin_model::flow::Observer;
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{
-    Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, OneWayFigures,
-    PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
+    Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, ObserverCost,
+    OneWayFigures, PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
 };
 
 pub(crate) struct Column {
     /// Name in the CSV table; ends in the unit.
     pub(crate) name: &'static str,
-    /// Title on the terminal and the page.
-    pub(crate) title: &'static str,
-    pub(crate) short: &'static str,
+    /// Title on the page, and after `|` a shorter one on the terminal if it differs.
+    titles: &'static str,
     pub(crate) value: Value,
 }
 
@@ -84,8 +84,8 @@ impl Unit {
 }
 
 impl Column {
-    const fn of(name: &'static str, title: &'static str, value: Value) -> Self {
-        Self { name, title, short: title, value }
+    const fn of(name: &'static str, titles: &'static str, value: Value) -> Self {
+        Self { name, titles, value }
     }
 
     const fn words(name: &'static str, of: fn(&CaseSummary) -> String) -> Self {
@@ -117,8 +117,17 @@ impl Column {
         Self::of(name, name, Value::Number(unit, of))
     }
 
-    const fn titled(self, title: &'static str, short: &'static str) -> Self {
-        Self { title, short, ..self }
+    /// Sets titles that differ from the name.
+    const fn titled(self, titles: &'static str) -> Self {
+        Self { titles, ..self }
+    }
+
+    pub(crate) fn title(&self) -> &'static str {
+        self.titles.split_once('|').map_or(self.titles, |(title, _)| title)
+    }
+
+    pub(crate) fn short(&self) -> &'static str {
+        self.titles.split_once('|').map_or(self.titles, |(_, short)| short)
     }
 
     pub(crate) fn number_of(&self, row: &CaseSummary) -> Option<f64> {
@@ -240,38 +249,39 @@ const RATE: &[Column] = &[
     Column::figure("rate_per_s", "rate", Unit::Rate, |row| row.primary().rate_per_s),
     Column::figure("goodput_bytes_per_s", "goodput", Unit::ByteRate, CaseSummary::goodput),
     Column::time("setup_ns", "set-up", |row| row.primary().setup_ns),
-    Column::time("first_message_ns", "first message", |row| row.primary().first_message_ns)
-        .titled("first message", "first"),
+    Column::time("first_message_ns", "first message|first", |row| row.primary().first_message_ns),
 ];
 
 /// The columns of a figure that both ends have. Arguments: name without the end, title, short title, figure.
 macro_rules! both_ends {
     ($name:literal, $title:literal, $short:literal, $row:ident => $of:expr) => {
         [
-            Column::plain(concat!($name, "_client"), "", |$row| $of?.client)
-                .titled(concat!($title, ", client"), concat!($short, " c")),
-            Column::plain(concat!($name, "_server"), "", |$row| $of?.server)
-                .titled(concat!($title, ", server"), concat!($short, " s")),
+            Column::plain(concat!($name, "_client"), concat!($title, ", client|", $short, " c"), |$row| $of?.client),
+            Column::plain(concat!($name, "_server"), concat!($title, ", server|", $short, " s"), |$row| $of?.server),
         ]
     };
 }
 
 /// Empty for a case with answers.
 const ONE_WAY: &[Column] = &[
-    Column::figure("received_per_s", "", Unit::Rate, |row| single(row)?.received_per_s)
-        .titled("received per second", "msg/s"),
-    Column::figure("sent_per_s", "", Unit::Rate, |row| single(row)?.sent_per_s).titled("sent per second", "sent/s"),
-    Column::number("offered_per_s", Unit::Rate, |row| single(row)?.offered_per_s).titled("offered", "offered/s"),
-    Column::figure("delivered_per_s", "", Unit::Rate, |row| single(row)?.delivered_per_s)
-        .titled("delivered", "delivered/s"),
-    Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
+    Column::figure("received_per_s", "received per second|msg/s", Unit::Rate, |row| single(row)?.received_per_s),
+    Column::figure("sent_per_s", "sent per second|sent/s", Unit::Rate, |row| single(row)?.sent_per_s),
+    Column::figure("rate_against_none", "rate against none", Unit::Times, |row| {
+        Some(observer(row)?.rate_against_none)
+    }),
+    Column::time("time_per_message_against_none_ns", "time per message against none", |row| {
+        Some(observer(row)?.time_per_message_against_none)
+    }),
+    Column::number("offered_per_s", Unit::Rate, |row| single(row)?.offered_per_s).titled("offered|offered/s"),
+    Column::figure("delivered_per_s", "delivered|delivered/s", Unit::Rate, |row| single(row)?.delivered_per_s),
+    Column::number("lost_share", Unit::Share, lost_share).titled("lost"),
     Column::plain("fairness", "fairness", min_fairness),
     Column::number("retransmits", Unit::Plain, |row| {
         of_path(row, fact_names::RETRANSMITS).reduce(|sum, segments| sum + segments)
     })
-    .titled("retransmits", "retr"),
+    .titled("retransmits|retr"),
     Column::number("cwnd_packets", Unit::Plain, |row| of_path(row, fact_names::CWND_PACKETS).reduce(f64::max))
-        .titled("congestion window", "cwnd"),
+        .titled("congestion window|cwnd"),
 ];
 
 /// The values of a fact of the ends, if the path is a link or leads to another host.
@@ -291,10 +301,11 @@ const PACING: &[Column] = &[
     Column::time("gap_p50_ns", "gap p50", |row| single(row)?.pacing?.gap_ns.p50),
     Column::time("gap_p99_ns", "gap p99", |row| single(row)?.pacing?.gap_ns.p99),
     Column::time("gap_p999_ns", "gap p99.9", |row| single(row)?.pacing?.gap_ns.p999),
-    Column::figure("gaps_below_half_share", "", Unit::Share, |row| single(row)?.pacing?.share_below_half)
-        .titled("gaps below half", "gaps < half"),
+    Column::figure("gaps_below_half_share", "gaps below half|gaps < half", Unit::Share, |row| {
+        single(row)?.pacing?.share_below_half
+    }),
     Column::number("nominal_gap_ns", Unit::Time, |row| Some(single(row)?.pacing?.nominal_ns))
-        .titled("nominal gap", "nominal"),
+        .titled("nominal gap|nominal"),
 ];
 
 /// Parameters of a one-way load, and the goodput during the warm-up, which no other figure includes.
@@ -307,12 +318,20 @@ const ONE_WAY_LOAD: &[Column] = &[
         Load::Stream { write_size_bytes, .. } => Some(write_size_bytes as f64),
         _ => None,
     })
-    .titled("write", "write"),
+    .titled("write"),
+    Column::words("observer", |row| match row.case.primary().load {
+        Load::Messages { observer, .. } if observer != Observer::Sampled => observer.to_string(),
+        _ => String::new(),
+    }),
     Column::words("source", |row| shown(row.case.primary().load.source())),
     Column::words("arrivals", |row| shown(row.case.primary().load.offered().map(|(arrivals, _)| arrivals))),
     Column::words("pacing", |row| shown(row.case.primary().load.offered().map(|(_, pacing)| pacing))),
-    Column::figure("warm_up_goodput_bytes_per_s", "", Unit::ByteRate, |row| single(row)?.warm_up_goodput_bytes_per_s)
-        .titled("goodput of the omitted beginning", "omitted"),
+    Column::figure(
+        "warm_up_goodput_bytes_per_s",
+        "goodput of the omitted beginning|omitted",
+        Unit::ByteRate,
+        |row| single(row)?.warm_up_goodput_bytes_per_s,
+    ),
 ];
 
 fn shown(value: Option<impl ToString>) -> String {
@@ -323,20 +342,30 @@ fn shown(value: Option<impl ToString>) -> String {
 macro_rules! of_phase {
     ($phase:ident, $p50:literal, $p99:literal, $lost:literal, $cpus:literal, $waited:literal) => {
         [
-            Column::time(concat!(stringify!($phase), "_p50_ns"), "", |row| phases(row)?.$phase.probe.latency_ns.p50)
-                .titled(concat!("p50, ", stringify!($phase)), $p50),
-            Column::time(concat!(stringify!($phase), "_p99_ns"), "", |row| phases(row)?.$phase.probe.latency_ns.p99)
-                .titled(concat!("p99, ", stringify!($phase)), $p99),
+            Column::time(
+                concat!(stringify!($phase), "_p50_ns"),
+                concat!("p50, ", stringify!($phase), "|", $p50),
+                |row| phases(row)?.$phase.probe.latency_ns.p50,
+            ),
+            Column::time(
+                concat!(stringify!($phase), "_p99_ns"),
+                concat!("p99, ", stringify!($phase), "|", $p99),
+                |row| phases(row)?.$phase.probe.latency_ns.p99,
+            ),
             Column::number(concat!(stringify!($phase), "_lost_share"), Unit::Share, |row| {
                 phase_lost(&phases(row)?.$phase)
             })
-            .titled(concat!("lost, ", stringify!($phase)), $lost),
-            Column::plain(concat!(stringify!($phase), "_cpus_used"), "", |row| phases(row)?.$phase.cpu.used)
-                .titled(concat!("CPUs used, ", stringify!($phase)), $cpus),
-            Column::time(concat!(stringify!($phase), "_probe_waited_ns"), "", |row| {
-                phases(row)?.$phase.cpu.probe_waited_ns
-            })
-            .titled(concat!("probe waited for a CPU, ", stringify!($phase)), $waited),
+            .titled(concat!("lost, ", stringify!($phase), "|", $lost)),
+            Column::plain(
+                concat!(stringify!($phase), "_cpus_used"),
+                concat!("CPUs used, ", stringify!($phase), "|", $cpus),
+                |row| phases(row)?.$phase.cpu.used,
+            ),
+            Column::time(
+                concat!(stringify!($phase), "_probe_waited_ns"),
+                concat!("probe waited for a CPU, ", stringify!($phase), "|", $waited),
+                |row| phases(row)?.$phase.cpu.probe_waited_ns,
+            ),
         ]
     };
 }
@@ -350,21 +379,19 @@ const RECOVERING: [Column; 5] =
 /// Empty for a case without a load.
 const UNDER_LOAD: &[Column] = &[
     Column::words("load_beside_probe", |row| row.case.load_in_words().unwrap_or_default()),
-    Column::time("added_p50_ns", "added to p50", |row| row.under_load.as_ref()?.added_ns.p50)
-        .titled("added to p50", "added"),
-    Column::time("added_p99_ns", "added to p99", |row| row.under_load.as_ref()?.added_ns.p99)
-        .titled("added to p99", "added p99"),
-    Column::figure("load_goodput_bytes_per_s", "", Unit::ByteRate, |row| {
+    Column::time("added_p50_ns", "added to p50|added", |row| row.under_load.as_ref()?.added_ns.p50),
+    Column::time("added_p99_ns", "added to p99|added p99", |row| row.under_load.as_ref()?.added_ns.p99),
+    Column::figure("load_goodput_bytes_per_s", "goodput of the load|goodput", Unit::ByteRate, |row| {
         phases(row)?.loaded.load.goodput_bytes_per_s
-    })
-    .titled("goodput of the load", "goodput"),
-    Column::figure("queue_p50_bytes", "", Unit::Depth, |row| Some(queue(row)?.p50)).titled("queue, p50", "queue"),
-    Column::number("queue_max_bytes", Unit::Depth, |row| Some(queue(row)?.max)).titled("queue, maximum", "max"),
+    }),
+    Column::figure("queue_p50_bytes", "queue, p50|queue", Unit::Depth, |row| Some(queue(row)?.p50)),
+    Column::number("queue_max_bytes", Unit::Depth, |row| Some(queue(row)?.max)).titled("queue, maximum|max"),
     Column::plain("responsiveness_rpm", "RPM", |row| {
         Some(row.under_load.as_ref()?.responsiveness_rpm.as_ref()?.figure)
     }),
-    Column::time("recovered_after_ns", "recovered after", |row| row.under_load.as_ref()?.recovered_after_ns)
-        .titled("recovered after", "recovered"),
+    Column::time("recovered_after_ns", "recovered after|recovered", |row| {
+        row.under_load.as_ref()?.recovered_after_ns
+    }),
 ];
 
 fn phases(row: &CaseSummary) -> Option<&PhasesOfCase> {
@@ -382,6 +409,10 @@ fn phase_lost(phase: &PhaseFigures) -> Option<f64> {
 }
 
 /// Returns the share of sent messages that did not arrive; `None` for a case with answers.
+fn observer(row: &CaseSummary) -> Option<&ObserverCost> {
+    single(row)?.observer.first()
+}
+
 fn lost_share(row: &CaseSummary) -> Option<f64> {
     row.one_way()?;
     let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();
@@ -415,7 +446,7 @@ const LEDGER: &[Column] = &[
     Column::number("down_received", Unit::Plain, |row| Some(row.ledger().down?.received as f64)),
     Column::number("down_duplicated", Unit::Plain, |row| Some(row.ledger().down?.duplicated as f64)),
     Column::number("down_reordered", Unit::Plain, |row| Some(row.ledger().down?.reordered as f64)),
-    Column::count("lost_with_unexplained", lost_with_unexplained).titled("lost", "lost"),
+    Column::count("lost_with_unexplained", lost_with_unexplained).titled("lost"),
 ];
 
 fn lost_with_unexplained(row: &CaseSummary) -> u64 {
@@ -425,13 +456,13 @@ fn lost_with_unexplained(row: &CaseSummary) -> u64 {
 
 const CPU: &[Column] = &[
     Column::number("cpu_client_s", Unit::Plain, |row| Some(row.client().cpu_seconds))
-        .titled("CPU client, s", "client s"),
+        .titled("CPU client, s|client s"),
     Column::number("cpu_server_s", Unit::Plain, |row| Some(row.server()?.cpu_seconds))
-        .titled("CPU server, s", "server s"),
+        .titled("CPU server, s|server s"),
     Column::number("cpu_ns_per_message", Unit::Time, |row| cpu_ns_per_sample(row, CaseKind::RoundTrips))
-        .titled("CPU per message", "CPU/msg"),
+        .titled("CPU per message|CPU/msg"),
     Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, CaseKind::Exchanges))
-        .titled("CPU per exchange", "CPU"),
+        .titled("CPU per exchange|CPU"),
 ];
 
 /// Returns the CPU time of both ends per sample, in ns; `None` for a case of another kind.
@@ -456,8 +487,9 @@ fn exchange(row: &CaseSummary, of: fn(&Exchange) -> String) -> String {
 
 /// Empty for a case without exchanges.
 const EXCHANGES: &[Column] = &[
-    Column::time("first_exchange_ns", "first exchange", |row| row.primary().exchanges.as_ref()?.first_exchange_ns)
-        .titled("first exchange", "first"),
+    Column::time("first_exchange_ns", "first exchange|first", |row| {
+        row.primary().exchanges.as_ref()?.first_exchange_ns
+    }),
     Column::number("exchange_1_ns", Unit::Time, |row| early_ns(row, 0)),
     Column::number("exchange_2_ns", Unit::Time, |row| early_ns(row, 1)),
     Column::number("exchange_3_ns", Unit::Time, |row| early_ns(row, 2)),
@@ -470,10 +502,13 @@ const EXCHANGES: &[Column] = &[
     Column::figure("request_bytes_per_s", "requests", Unit::ByteRate, request_bytes_per_s),
     Column::plain("segments_per_exchange", "segments", |row| figures(row)?.segments_per_exchange),
     Column::plain("pure_acks_per_exchange", "pure ACKs", |row| figures(row)?.pure_acks_per_exchange),
-    Column::plain("system_calls_per_exchange", "system calls", |row| figures(row)?.system_calls_per_exchange)
-        .titled("system calls", "calls"),
-    Column::figure("speed_up_against_default", "", Unit::Times, CaseSummary::speed_up)
-        .titled("speed-up against default", "speed-up"),
+    Column::plain("system_calls_per_exchange", "system calls|calls", |row| figures(row)?.system_calls_per_exchange),
+    Column::figure(
+        "speed_up_against_default",
+        "speed-up against default|speed-up",
+        Unit::Times,
+        CaseSummary::speed_up,
+    ),
 ];
 
 const _: () = assert!(EARLY_EXCHANGES == 8, "each early exchange has a column");

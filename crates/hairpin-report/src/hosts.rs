@@ -23,15 +23,10 @@ fn line(run: &Run, host: &Host) -> String {
 pub(crate) fn machine_of(environment: &Environment) -> String {
     let mut parts: Vec<String> =
         [&environment.kernel, &environment.cpu_model].into_iter().filter(|text| !text.is_empty()).cloned().collect();
-    if environment.cpus_online > 0 {
-        parts.push(counted(environment.cpus_online as u64, "CPU"));
-    }
-    if let Some(cpus) = environment.cpu_quota {
-        parts.push(format!("quota of {cpus} CPUs"));
-    }
-    if let Some(hypervisor) = environment.hypervisor.as_ref().filter(|name| *name != "none") {
-        parts.push(format!("under {hypervisor}"));
-    }
+    parts.extend((environment.cpus_online > 0).then(|| counted(environment.cpus_online as u64, "CPU")));
+    parts.extend(environment.cpu_quota.map(|cpus| format!("quota of {cpus} CPUs")));
+    let hypervisor = environment.hypervisor.as_ref().filter(|name| *name != "none");
+    parts.extend(hypervisor.map(|name| format!("under {name}")));
     parts.join(", ")
 }
 

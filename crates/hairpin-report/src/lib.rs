@@ -17,6 +17,7 @@ pub mod time_sequence;
 
 mod claim_wording;
 mod columns;
+mod exchange_states;
 mod exchanges;
 mod figure_words;
 mod hosts;

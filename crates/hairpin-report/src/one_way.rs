@@ -66,12 +66,11 @@ impl Shared {
             return std::iter::once(head).chain(words).collect();
         }
         let mut words = vec![row.case.marked_transport()];
-        if self.way.is_none() {
-            words.push(way(row).to_owned());
-        }
-        if self.sizes_differ() && CaseKind::of(&row.case) != CaseKind::Streams {
-            words.push(exact_bytes(flow.load.size_bytes()));
-        }
+        words.extend(self.way.is_none().then(|| way(row).to_owned()));
+        words.extend(
+            (self.sizes_differ() && CaseKind::of(&row.case) != CaseKind::Streams)
+                .then(|| exact_bytes(flow.load.size_bytes())),
+        );
         words.extend(further_words(row).into_iter().filter(|word| !self.words.contains(word)));
         words
     }

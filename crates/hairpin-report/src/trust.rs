@@ -5,10 +5,17 @@ use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::NoInterval;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::trace::End;
 use hairpin_model::{CaseSummary, Comparison, Figure, Run, ladder, parse};
 
 pub(crate) fn quick(run: &Run) -> Option<String> {
     run.plan.quick.then(|| "Quick run: few rounds over a short time, so intervals are wide.".to_owned())
+}
+
+/// What Hairpin's own measuring takes; `None` in runs of earlier versions.
+pub(crate) fn recorder(run: &Run) -> Option<String> {
+    let cost_ns = run.host(End::Client)?.clock.recorder_cost_ns?;
+    Some(format!("Hairpin's recorder takes {} per message.", quantities::duration(cost_ns)))
 }
 
 /// Describes the effect of two machine states on the figures; `None` if there was only one.

@@ -67,9 +67,8 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     if only_failure(run).is_some() {
         return cautions;
     }
-    if run.failed_rounds() > 0 {
-        cautions.push(format!("{} failed; see the causes below.", counted(run.failed_rounds() as u64, "round")));
-    }
+    let failed = run.failed_rounds() as u64;
+    cautions.extend((failed > 0).then(|| format!("{} failed; see the causes below.", counted(failed, "round"))));
     match run.cases.iter().filter(|row| !row.valid && !never_measured(row)).count() as u64 {
         0 => {}
         1 => cautions.push("1 case is invalid (marked with !): do not use its figures.".to_owned()),
@@ -243,12 +242,8 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
                 format!("{} lost ({}{whose})", quantities::count(*lost), in_words(cause))
             })
             .collect();
-        if ledger.late > 0 {
-            parts.push(format!("{} late", quantities::count(ledger.late)));
-        }
-        if ledger.duplicated > 0 {
-            parts.push(format!("{} duplicated", quantities::count(ledger.duplicated)));
-        }
+        parts.extend((ledger.late > 0).then(|| format!("{} late", quantities::count(ledger.late))));
+        parts.extend((ledger.duplicated > 0).then(|| format!("{} duplicated", quantities::count(ledger.duplicated))));
         match ledger.unexplained {
             0 => {}
             missing @ 1.. => {

@@ -18,6 +18,7 @@ mod invalid;
 mod json_contract;
 mod latency_budget;
 mod links;
+mod observer;
 mod one_way;
 mod page_layout;
 mod shown;

@@ -2,6 +2,7 @@
 
 use hairpin_model::figure::NoInterval;
 use hairpin_model::judged_claim::Verdict;
+use hairpin_model::reason::OuterBounds;
 use hairpin_model::run::State;
 use hairpin_model::{ClaimsReport, Document, Figure, JudgedRow, Judgement};
 use hairpin_report::html;
@@ -161,23 +162,61 @@ fn an_untested_claim_names_the_command_that_tests_it() {
     assert!(!shown(&own, 80).contains("hint:"), "a claim of the user's file has no such command");
 }
 
+/// The fixture, with what the runs of the first claims warn of.
+fn with_warnings(mut report: ClaimsReport) -> ClaimsReport {
+    let warnings = ["noisy-machine", "link-late"].map(str::to_owned);
+    report.runs[0].warnings = warnings.to_vec();
+    report.claims[0].warnings = warnings.to_vec();
+    report.claims[1].warnings = warnings[..1].to_vec();
+    report.claims[1].congestion_controls = ["bbr", "cubic"].map(str::to_owned).to_vec();
+    report
+}
+
 #[test]
-fn runs_with_warnings_have_a_caution() {
+fn a_claims_page_has_the_warnings_of_its_runs_and_the_congestion_controls_of_its_streams() {
+    let [warns, streams] = ["Warns: ", "With: "];
+    let (report, bare) = (with_warnings(tested()), tested());
+    let of = |id: &str| joined(&page_of(&report, id, 100));
+    assert_says(&of("B1"), &["Warns: other programs used the machine; the emulated link was late"]);
+    assert!(!of("B1").contains(streams));
+    let line = "Warns: other programs used the machine With: streams had the congestion control bbr and cubic";
+    assert_says(&of("B2"), &[line]);
+    for page in [of("B3"), shown(&bare, 100)] {
+        assert!(!page.contains(warns) && !page.contains(streams), "{page}");
+    }
+    let page = html::render_claims(&report);
+    let runs = "<b>The runs warn</b> other programs used the machine";
+    assert_eq!([count(&page, &format!("{runs}; the emulated link was late.")), count(&page, runs)], [1, 2]);
+    let of_run = "Warns: other programs used the machine; the emulated link was late.";
+    assert_says(&page, &["The streams had the congestion control bbr and cubic.", of_run]);
+    let page = html::render_claims(&bare);
+    assert!(!page.contains("The runs warn") && !page.contains("Warns:") && !page.contains("The streams had"));
+}
+
+#[test]
+fn the_overview_names_each_warning_with_its_claims() {
+    let report = with_warnings(overview());
+    let caution =
+        "Warnings about the runs: the emulated link was late (B1); other programs used the machine (B1 and B2).";
+    assert_says(&joined(&shown(&report, 100)), &[caution]);
+    assert_says(&html::render_claims(&report), &[caution]);
+    let begin = "Warnings about the runs";
+    assert!(!shown(&with_warnings(tested()), 100).contains(begin), "the page of each claim has its own");
+    assert!(![shown(&overview(), 100), html::render_claims(&overview())].iter().any(|page| page.contains(begin)));
+    let mut unknown = overview();
+    unknown.claims[0].warnings = vec!["of-a-later-version".to_owned()];
+    assert_says(&joined(&shown(&unknown, 100)), &["Warnings about the runs: of a later version (B1)."]);
+}
+
+#[test]
+fn the_confirmed_part_of_a_contradicted_claim_is_named() {
     let mut report = tested();
-    let caution = |report: &ClaimsReport| {
-        let text = joined(&shown(report, 300));
-        let from = text.find("Verdicts may differ on an idle machine: ")?;
-        Some(text[from..].split('.').next().unwrap_or_default().to_owned())
-    };
-    assert_eq!(caution(&report), None);
-    report.runs[0].warnings = vec!["noisy-machine".to_owned(), "link-late".to_owned()];
-    let one = "Verdicts may differ on an idle machine: link-late in B-small-writes; noisy-machine in B-small-writes";
-    assert_eq!(caution(&report).as_deref(), Some(one));
-    assert!(html::render_claims(&report).contains("may differ on an idle machine"));
-    report.runs = vec![report.runs[0].clone(); 5];
-    report.runs[0].warnings.pop();
-    let many = "Verdicts may differ on an idle machine: link-late in 4 of 5 runs; noisy-machine in 5 of 5 runs";
-    assert_eq!(caution(&report).as_deref(), Some(many));
+    let confirmed = report.claims[1].rows[0].clone();
+    report.claims[4].rows.push(confirmed.clone());
+    report.claims[4].rows.push(JudgedRow { name: "cheaper".to_owned(), ..confirmed });
+    write_claims(&mut report);
+    let sentence = "Contradicted: pipe > TCP: 0.281 x (0.270-0.292); confirmed: faster and cheaper.";
+    assert_eq!(report.claims[4].text.sentence, sentence);
 }
 
 #[test]
@@ -240,13 +279,24 @@ fn colours_only_add_styles() {
 }
 
 #[test]
-fn figures_without_an_interval_say_why_and_what_decided() {
+fn figures_without_an_interval_show_the_outer_bounds_that_decided() {
     let mut report = tested();
     report.claims.truncate(1);
-    let row = &mut report.claims[0].rows[0];
-    row.judgement.measured = Some(Figure::without(4.52, NoInterval::TooFewRounds));
+    let judgement = &mut report.claims[0].rows[0].judgement;
+    judgement.measured = Some(Figure::without(4.52, NoInterval::TooFewRounds));
+    judgement.outer_bounds = Some(OuterBounds { low: 4.1, high: 5.03, rounds: 4 });
     write_claims(&mut report);
     let note = "No interval: fewer than 5 rounds count; the outer bounds of its rounds decide.";
-    assert_says(&joined(&shown(&report, 100)), &[note, "Holds: 4.52 bytes/ms here, 4.873 bytes/ms in the text."]);
-    assert!(html::render_claims(&report).contains(note));
+    let sentence = "Holds: 4.52 bytes/ms (outer bounds of 4 rounds: 4.10-5.03) here, 4.873 bytes/ms in the text.";
+    let page = shown(&report, 100);
+    assert_says(&joined(&page), &[note, sentence]);
+    assert!(page.lines().any(|line| line.contains("=(===*==o)=")), "a picture: {page}");
+    assert_says(&page, &["[*] measured, (*) with the outer bounds of its rounds"]);
+    let page = html::render_claims(&report);
+    assert_says(&page, &[note, "outer bounds of 4 rounds: 4.10-5.03", "class=\"interval\""]);
+    let judgement = &mut report.claims[0].rows[0].judgement;
+    judgement.outer_bounds = None;
+    write_claims(&mut report);
+    let sentence = "Holds: 4.52 bytes/ms (no interval) here, 4.873 bytes/ms in the text.";
+    assert_says(&joined(&shown(&report, 100)), &[sentence]);
 }

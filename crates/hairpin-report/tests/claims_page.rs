@@ -23,7 +23,7 @@ fn picture(report: &ClaimsReport, width: usize) -> Option<String> {
 }
 
 fn is_picture(line: &str) -> bool {
-    line.contains('*') && line.chars().all(|letter| ".=~o1[]*".contains(letter))
+    line.contains('*') && line.chars().all(|letter| ".=~o1[]()*".contains(letter))
 }
 
 #[test]
@@ -31,14 +31,14 @@ fn pictures_have_the_published_mark_the_margin_and_the_interval() {
     let two = Some([Some(2.5), Some(10.0)]);
     let of = |report: &ClaimsReport| picture(report, 40).expect("a picture");
     let report = with_figure(Figure::new(20.0, 10.0, 40.0), two, number(5.0, "ms"), "ms");
-    assert_eq!(of(&report), "...======o=====[.....*.....]...");
+    assert_eq!(of(&report), ".=======o======[......*......].");
     let inside = with_figure(Figure::new(5.1, 4.9, 5.2), two, number(5.0, "ms"), "ms");
-    assert_eq!(of(&inside), "......=========*]========......");
+    assert_eq!(of(&inside), ".==============*]=============.");
     let at_most = with_figure(Figure::bare(1.0), Some([None, Some(4.0)]), number(4.0, "ms"), "ms");
-    assert_eq!(of(&at_most), "======*=================o......", "no interval, and no end below");
+    assert_eq!(of(&at_most), "=*===========================o.", "no interval, and no end below");
     let range = Published { value: Value::Range([1.0, 2.0]), unit: "ms".to_owned() };
     let range = with_figure(Figure::bare(8.0), Some([Some(1.0), Some(2.0)]), range, "ms");
-    assert_eq!(of(&range), "....o======o..............*....");
+    assert_eq!(of(&range), ".o========o..................*.");
     let elsewhere = with_figure(Figure::bare(8.0), None, number(5.0, "ms"), "x");
     assert_eq!(of(&elsewhere), "...............*...............", "a published value in another unit has no mark");
     let legend = |report: &ClaimsReport| shown(report, 100).contains("o published, = confirms, [*] measured");
@@ -57,10 +57,10 @@ fn pictures_have_the_published_mark_the_margin_and_the_interval() {
 #[test]
 fn a_ratio_of_two_figures_has_a_mark_at_1_and_no_published_one() {
     let report = tested();
-    assert_eq!(picture(&report_of(&report, "B5"), 40).as_deref(), Some("......*]...............~1......"));
+    assert_eq!(picture(&report_of(&report, "B5"), 40).as_deref(), Some(".[*].......................~1~."));
     assert_eq!(
         picture(&report_of(&report, "B3"), 80).as_deref(),
-        Some("..........................~~~[*]~~..........................")
+        Some("...............~~~~~~~~~~~[~~~1~*~~~~]~~~~~~~...............")
     );
 }
 
@@ -119,17 +119,19 @@ fn no_figure_breaks_a_picture() {
         assert_percentages(&html::render_claims(&report));
     }
     assert!(drawn > 1000, "{drawn} pictures");
-    for value in [0.0, -0.02, f64::NAN] {
-        let report =
-            with_figure(Figure::new(value, -0.5, 0.5), Some([Some(0.9), None]), number(0.9, "share"), "share");
-        assert_eq!(picture(&report, 80), None, "a logarithmic axis has no place for {value}");
-    }
-    let below = with_figure(Figure::new(0.02, -0.5, 0.5), None, number(0.9, "share"), "share");
-    assert_eq!(
-        picture(&below, 40).as_deref(),
-        Some("[..*....................]..o..."),
-        "a bound below 0 is at the end"
-    );
+}
+
+#[test]
+fn shares_and_values_below_0_are_on_a_linear_axis() {
+    let of = |figure: Figure, published, unit| picture(&with_figure(figure, None, number(published, unit), unit), 40);
+    // The axis is from -0.64 to 1.04.
+    let share = of(Figure::new(-0.02, -0.5, 0.5), 0.9, "share");
+    assert_eq!(share.as_deref(), Some("...[.......*........].......o.."));
+    // The axis is from -5.1 to 6.1.
+    let negative = of(Figure::new(0.0, -4.0, 4.0), 5.0, "ms");
+    assert_eq!(negative.as_deref(), Some("...[..........*..........]..o.."));
+    assert_eq!(of(Figure::bare(0.0), 5.0, "ms"), None, "a logarithmic axis has no place for 0");
+    assert_eq!(of(Figure::new(f64::NAN, -0.5, 0.5), 0.9, "share"), None);
 }
 
 /// Asserts that all positions and widths of a page's pictures are from 0 to 100 %, and end there.

@@ -10,6 +10,7 @@ use hairpin_model::{CaseSummary, Evidence, FactValue, Figure, Finding, FindingCa
 use hairpin_report::findings::fill;
 use serde::Deserialize;
 
+use crate::support::claims::{page_of, tested};
 use crate::support::{links, survey};
 
 #[derive(Deserialize)]
@@ -33,7 +34,7 @@ fn lines() -> Vec<FindingLine> {
 
 fn card(code: &str, about: About) -> FindingCard {
     let code = Box::leak(code.to_owned().into_boxed_str());
-    FindingCard { code, about, what: "what the card says", why: "why the card says so" }
+    FindingCard { code, about, states: &[], what: "what the card says", why: "why the card says so" }
 }
 
 static MADE: LazyLock<(Run, CaseSummary)> = LazyLock::new(|| {
@@ -93,6 +94,21 @@ fn each_finding_has_its_own_texts() {
     for (code, texts) in by_code {
         insta::assert_snapshot!(code, texts.join("\n"));
     }
+}
+
+#[test]
+fn each_finding_about_the_run_has_a_title_on_the_pages_of_claims() {
+    let of_run = lines().into_iter().filter(|line| line.finding.about == About::Run).map(|line| line.finding.code);
+    let codes: BTreeSet<String> = of_run.chain(["congestion-control".to_owned()]).collect();
+    assert!(codes.len() > 9, "{codes:?}");
+    let mut report = tested();
+    report.claims[0].warnings = codes.iter().cloned().collect();
+    let page = page_of(&report, "B1", 2000);
+    let warnings = page.lines().find_map(|line| line.trim().strip_prefix("Warns:")).unwrap().trim();
+    let titles: Vec<&str> = warnings.split("; ").collect();
+    let without: Vec<_> =
+        codes.iter().zip(&titles).filter(|(code, title)| code.replace('-', " ") == **title).collect();
+    assert_eq!((titles.len(), without.len()), (codes.len(), 0), "{without:?}");
 }
 
 /// A finding without a text file. Its key and its check have no texts either.

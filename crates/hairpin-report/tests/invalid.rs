@@ -81,7 +81,7 @@ fn invalid_cases() {
         Invalid::Unreliable { lost: 2, duplicated: 1, unexplained: -1 },
     ];
     run.cases[2].reasons = vec![Invalid::NoSamples];
-    let load = Load::Messages { size_bytes: 64, batch: 1, timestamps: hairpin_model::flow::Timestamps::Sampled };
+    let load = Load::Messages { size_bytes: 64, batch: 1, observer: hairpin_model::flow::Observer::Sampled };
     run.cases[2].case.flows = vec![Flow::one_way("udp", load, Direction::Up)];
     let mut loaded = under_load::congestion().cases.remove(1);
     loaded.reasons = vec![Invalid::NoSamples];

@@ -50,7 +50,7 @@ fn a_traced_exchange_has_a_bar_to_scale() {
     let sum: f64 =
         widths.map(|rest| rest.split('%').next().expect("a share").parse::<f64>().expect("a number")).sum();
     assert!((sum - 100.0).abs() < 0.1, "{sum}");
-    assert!(bar.contains("to scale: held by Nagle&#39;s algorithm "), "the longest part comes first");
+    assert!(bar.contains("to scale: delayed ACK at the server "), "the longest part comes first");
 }
 
 #[test]

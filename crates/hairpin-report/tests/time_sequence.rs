@@ -1,6 +1,7 @@
 //! The time sequence in the terminal: snapshots, the choice of cases, and rules that hold for any exchange.
 
-use hairpin_model::time_sequence::{Event, EventKind, WaitCause};
+use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::time_sequence::{Event, EventKind};
 use hairpin_model::trace::End;
 use hairpin_model::{Run, TimeSequence, Wait};
 use hairpin_report::terminal::{Look, render_time_sequences};
@@ -129,12 +130,12 @@ fn a_case_without_a_trace_has_a_note() {
 fn every_wait_is_named_next_to_its_end() {
     let mut run = support::small_writes::run(true);
     let names = [
-        (WaitCause::Nagle, End::Client, "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of earlier data"),
-        (WaitCause::Cork, End::Client, "~ corked 1.00 ms"),
-        (WaitCause::Autocork, End::Client, "~ held 1.00 ms by autocorking"),
-        (WaitCause::DelayedAck, End::Server, "~ ACK delayed 1.00 ms"),
-        (WaitCause::ServerProgram, End::Server, "~ the program held the request 1.00 ms"),
-        (WaitCause::Unexplained, End::Client, "~ held 1.00 ms, cause unknown"),
+        (ExchangeState::Nagle, End::Client, "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of earlier data"),
+        (ExchangeState::Cork, End::Client, "~ corked 1.00 ms"),
+        (ExchangeState::Autocork, End::Client, "~ held 1.00 ms by autocorking"),
+        (ExchangeState::DelayedAck, End::Server, "~ ACK delayed 1.00 ms"),
+        (ExchangeState::ServerProgram, End::Server, "~ the program held the request 1.00 ms"),
+        (ExchangeState::Unexplained, End::Client, "~ held 1.00 ms, cause unknown"),
     ];
     for (cause, end, name) in names {
         let wait =
@@ -146,7 +147,7 @@ fn every_wait_is_named_next_to_its_end() {
         assert_eq!(left, end == End::Client, "{line}");
     }
     let wait = &mut sequence(&mut run, "default").waits[0];
-    (wait.cause, wait.until_ns) = (WaitCause::Cork, 201_000_000);
+    (wait.cause, wait.until_ns) = (ExchangeState::Cork, 201_000_000);
     assert!(drawn(&run, "default", 100).contains("kernel sends after 200 ms"));
 }
 

@@ -41,7 +41,9 @@ mod tests {
         assert_eq!(faults(&json!({})), ["/schema: null is not a schema"]);
         assert_eq!(faults(&json!({"schema": "hairpin:nothing"})), ["/schema: \"hairpin:nothing\" is not a schema"]);
         let runs = |version: u64| {
-            faults(&json!({"schema": "hairpin:runs", "version": version, "folder": "a", "runs": [], "skipped": []}))
+            faults(
+                &json!({"schema": "hairpin:runs", "version": version, "folder": "a", "runs": [], "claims": [], "skipped": []}),
+            )
         };
         assert_eq!(runs(1), [""; 0]);
         assert!(runs(0)[0].starts_with("/version: "));

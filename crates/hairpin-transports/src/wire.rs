@@ -258,6 +258,15 @@ pub trait Wire: Send {
         None
     }
 
+    /// Requests the kernel's time stamp of each message or segment that arrives from now on (`SO_TIMESTAMPING`,
+    /// CLOCK_REALTIME), which the calls that receive then take; `stamps.received` of [`Wire::effective`] counts them.
+    ///
+    /// # Errors
+    /// [`WireError::System`] if the kernel does not stamp this wire, or refuses.
+    fn stamp_arrivals(&mut self) -> Result<(), WireError> {
+        Err(WireError::System { operation: "request time stamps", source: std::io::ErrorKind::Unsupported.into() })
+    }
+
     /// The kernel's time stamps of this wire; `None` if the kernel does not stamp it.
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
@@ -279,8 +288,11 @@ pub struct Repeated {
 
 impl Repeated {
     /// Sends `size` bytes up to `times` times.
+    ///
+    /// # Errors
+    /// Of the first call; an error of a later call ends the calls.
     #[inline(always)]
-    pub(crate) fn send(
+    pub fn send(
         size: usize,
         times: u64,
         mut send: impl FnMut() -> Result<usize, WireError>,
@@ -476,21 +488,15 @@ pub enum Unsupported {
 }
 
 impl Unsupported {
-    fn cause(self) -> &'static str {
+    /// The cause and the hint.
+    fn words(self) -> [&'static str; 2] {
+        const OPEN_OWN: &str = "let the transport open its own";
         match self {
-            Self::SecondWire => "carries one stream per connection",
-            Self::SecondConnection => "accepts one connection per listener",
-            Self::BoundSocket => "cannot listen on a socket that is already bound",
-            Self::AcceptedSocket => "cannot take over a connection that is already accepted",
-            Self::ConfirmedSocket => "cannot take over a datagram socket that is already connected",
-        }
-    }
-
-    fn hint(self) -> &'static str {
-        match self {
-            Self::SecondWire => "open another connection",
-            Self::SecondConnection => "listen again",
-            Self::BoundSocket | Self::AcceptedSocket | Self::ConfirmedSocket => "let the transport open its own",
+            Self::SecondWire => ["carries one stream per connection", "open another connection"],
+            Self::SecondConnection => ["accepts one connection per listener", "listen again"],
+            Self::BoundSocket => ["cannot listen on a socket that is already bound", OPEN_OWN],
+            Self::AcceptedSocket => ["cannot take over a connection that is already accepted", OPEN_OWN],
+            Self::ConfirmedSocket => ["cannot take over a datagram socket that is already connected", OPEN_OWN],
         }
     }
 }
@@ -511,7 +517,7 @@ impl Hinted for TransportError {
                 format!("no answer over {transport}: {sent} datagrams were sent to {address} in {after}, and {back}")
             }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
-            Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),
+            Self::Unsupported { transport, what } => format!("{transport} {}", what.words()[0]),
             Self::Impossible(why) => why.cause(),
         }
     }
@@ -527,7 +533,7 @@ impl Hinted for TransportError {
                 "is the server running? a firewall may drop datagrams to its port, or the answers".to_owned()
             }
             Self::Abandoned => String::new(),
-            Self::Unsupported { what, .. } => what.hint().to_owned(),
+            Self::Unsupported { what, .. } => what.words()[1].to_owned(),
             Self::Impossible(why) => why.hint(),
         }
     }

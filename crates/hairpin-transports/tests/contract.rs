@@ -112,6 +112,7 @@ const CHECKS: &[(&str, IsFor, Check)] = &[
     ("each segment is stamped by its last byte", stamps::can_stamp, stamps::by_segment),
     ("Nagle's algorithm shows in the stamps", stamps::can_stamp, stamps::nagle),
     ("received data are stamped", stamps::can_stamp, stamps::received),
+    ("each arrival is stamped and counted on request", stamps::can_stamp_arrivals, stamps::arrivals),
     ("single messages are stamped", stamps::can_sample, stamps::of_messages),
     ("acknowledgments are stamped only on request", stamps::can_stamp, stamps::without_acknowledgments),
     ("stamps do not delay an acknowledgment", stamps::can_stamp, stamps::out_of_the_way),

@@ -6,8 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use hairpin_model::names::{self};
-use hairpin_model::{Claim, Hinted, Refused, Source, TestMethod, Text, UnknownName};
+use hairpin_model::{Claim, Hinted, Refused, Source, TestMethod, Text, names};
 
 /// Every published text with its file name in `claims/`, sorted by letter. A test fails if a file is missing.
 const FILES: &[(&str, &str)] = &[
@@ -28,7 +27,6 @@ pub const TESTED: &str = "claims.json";
 ///
 /// # Panics
 /// Never: the files are part of the program, and a test reads them.
-#[must_use]
 pub fn texts() -> &'static [Text] {
     static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
         let read = |(name, text): &(&str, &str)| {
@@ -92,21 +90,6 @@ pub fn read_file(path: &Path) -> Result<Text, Refused> {
     Ok(text)
 }
 
-/// The error for an unknown claim. If the name begins with a text's letter, the hint names the text's claims.
-fn unknown_claim(texts: &[&Text], unknown: UnknownName) -> Refused {
-    let is_of = |text: &&&Text| {
-        let number = unknown.given.strip_prefix(&text.letter);
-        number.is_some_and(|number| number.chars().all(|letter| letter.is_ascii_digit()))
-    };
-    let text = texts.iter().find(is_of).map(|text| (text, text.claims.first(), text.claims.last()));
-    match text {
-        Some((Text { letter, .. }, Some(Claim { id: first, .. }), Some(Claim { id: last, .. }))) => {
-            Refused::new(unknown.cause(), format!("text {letter} has {first} to {last}"))
-        }
-        _ => unknown.into(),
-    }
-}
-
 /// A text with its selected claims.
 #[derive(Clone, Debug)]
 pub struct SelectedClaims {
@@ -119,7 +102,6 @@ pub struct SelectedClaims {
 const ONE_HOST_FLAGS: [&str; 6] = ["--placement", "--ends", "--load-cpu", "--link", "--cpu-idle", "--sysctl"];
 
 /// Removes flags that apply only on one host from a run's command.
-#[must_use]
 pub fn between_hosts(words: Vec<String>) -> Vec<String> {
     let mut left = Vec::with_capacity(words.len());
     let mut words = words.into_iter();
@@ -135,7 +117,6 @@ pub fn between_hosts(words: Vec<String>) -> Vec<String> {
 
 impl SelectedClaims {
     /// Names of the runs that test these claims, each once, in order of first use.
-    #[must_use]
     pub fn runs(&self) -> Vec<&str> {
         names::distinct(self.claims.iter().flat_map(Claim::runs))
     }
@@ -157,7 +138,6 @@ impl SelectedClaims {
     }
 
     /// Description of the text.
-    #[must_use]
     pub fn source(&self) -> Source {
         let Text { letter, title, author, publisher, url, retrieved, what, setting, .. } = self.text.clone();
         Source { letter, title, author, publisher, url, retrieved, what, setting, quote: String::new() }
@@ -168,7 +148,7 @@ impl SelectedClaims {
 /// none is given.
 ///
 /// # Errors
-/// A name is unknown. The hint names the ids of the text with that letter, or else the nearest id.
+/// A name is unknown. The hint has the first and last id of each text.
 pub fn choose(texts: &[&Text], asked: &[String]) -> Result<Vec<SelectedClaims>, Refused> {
     let known: Vec<&str> = texts
         .iter()
@@ -177,8 +157,10 @@ pub fn choose(texts: &[&Text], asked: &[String]) -> Result<Vec<SelectedClaims>, 
         .collect();
     let mut wanted = Vec::new();
     for name in asked {
-        let unknown = |unknown| unknown_claim(texts, unknown);
-        wanted.push(names::find("claim", &name.to_uppercase(), &known).map_err(unknown)?);
+        let ids = |text: &&Text| Some(format!("{} to {}", text.claims.first()?.id, text.claims.last()?.id));
+        let there_are = || format!("there are {}", names::joined(&texts.iter().filter_map(ids).collect::<Vec<_>>()));
+        let found = names::find("claim", &name.to_uppercase(), &known);
+        wanted.push(found.map_err(|unknown| Refused::new(unknown.cause(), there_are()))?);
     }
     let is_wanted = |text: &Text, claim: &Claim| {
         wanted.is_empty() || wanted.contains(&text.letter.as_str()) || wanted.contains(&claim.id.as_str())

@@ -27,6 +27,8 @@
 #[cfg(feature = "cli")]
 pub mod claims;
 #[cfg(feature = "cli")]
+mod claims_folder;
+#[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(target_os = "linux")]
 mod linux;

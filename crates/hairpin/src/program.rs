@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use hairpin_engine::capture::reader;
 use hairpin_engine::ends::start as server;
 use hairpin_engine::links::{echo_server, process as link};
 use hairpin_engine::{round_process as round, serve_round};
@@ -36,7 +37,6 @@ pub struct Program {
 ///
 /// # Panics
 /// If two transports have the same name, or one of `own` claims to be the reference.
-#[must_use]
 #[allow(clippy::exit, clippy::print_stderr, reason = "a part of a round has no caller to return to")]
 pub fn round_main(own: &'static [&'static dyn Transport]) -> Program {
     // If this fails, a write beyond the limit still ends the program.
@@ -58,7 +58,6 @@ impl Program {
     ///
     /// # Panics
     /// As [`round_main`], or if this process has already registered other transports.
-    #[must_use]
     pub fn at(path: impl Into<PathBuf>, own: &'static [&'static dyn Transport]) -> Self {
         hairpin_transports::register(own);
         Self::new(Some(path.into()))
@@ -123,6 +122,7 @@ fn part(arguments: &[OsString]) -> Option<Result<(), String>> {
             served("the server", &|parent| server::serve_as_process(parent, text(2).unwrap_or_default()))
         }
         link::COMMAND => served("the link", &link::serve_as_process),
+        reader::COMMAND => served("the capture", &reader::serve_as_process),
         echo_server::COMMAND => served("the echo server", &echo_server::serve_as_process),
         _ => return None,
     })

@@ -65,7 +65,6 @@ impl Remote {
     }
 
     /// Name and version of the server's program, and the round-trip time.
-    #[must_use]
     pub fn known(&self) -> (&str, Duration) {
         (&self.known.tool, self.known.round_trip)
     }

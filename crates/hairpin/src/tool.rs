@@ -3,7 +3,6 @@
 use hairpin_model::Tool;
 
 /// Name, version, commit and build of this program.
-#[must_use]
 pub fn this() -> Tool {
     Tool {
         name: env!("CARGO_PKG_NAME").to_owned(),
@@ -14,7 +13,6 @@ pub fn this() -> Tool {
 }
 
 /// Version and commit in one line, for `--version`.
-#[must_use]
 pub fn version() -> &'static str {
     const WITH_COMMIT: &str = match option_env!("HAIRPIN_COMMIT") {
         Some(commit) => commit,

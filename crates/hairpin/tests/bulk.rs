@@ -84,6 +84,26 @@ fn threads_add_up_to_one_flow() {
 }
 
 #[test]
+fn both_builds_of_the_loops_count_every_message() {
+    let place = Place::new();
+    let plan = "message-rate --transport tcp,unix-datagram --direction up,down --batch 1,8 --build optimised,unoptimised --count 200 \
+                --warmup 20 --rounds 1 --placement same-cpu --out run";
+    let run = place.json(plan);
+    assert_kept(&run);
+    let builds: Vec<bool> = list(&run["cases"])
+        .iter()
+        .map(|case| {
+            let flow = &case["flows"][0];
+            let ledger = &flow["ledger"];
+            assert_eq!([&ledger["sent"], &ledger["received"]].map(number), [200; 2], "{case}");
+            assert_eq!(number(&flow["samples"]), 200, "{case}");
+            text(&case["label"]).ends_with("unoptimised build")
+        })
+        .collect();
+    assert_eq!([false, true].map(|build| builds.iter().filter(|one| **one == build).count()), [8; 2]);
+}
+
+#[test]
 fn connections_share_the_load_and_each_carries_its_count() {
     let place = Place::new();
     let plan = "bulk --transport tcp --placement same-cpu --connections 100 --write-size 100 --count 20 --omit 2 --rounds 1 \

@@ -109,7 +109,7 @@ fn claims_are_listed_and_nothing_is_measured() {
             shown
         };
         let overview = shown(&[]);
-        assert!(overview.starts_with("69 claims: 52 can be tested here, 17 not yet.\n"), "{overview}");
+        assert!(overview.starts_with("69 claims: 53 can be tested here, 16 not yet.\n"), "{overview}");
         let begins: BTreeSet<&str> = overview.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert!(ids.is_subset(&begins), "{:?} are missing", ids.difference(&begins));
         let pages = on_one_line(&shown(&["D"]));
@@ -189,8 +189,8 @@ fn claims_that_cannot_be_tested_are_refused_and_no_file_is_created() {
         ("D6 --link lte --to @none", "cannot be used with"),
         ("D6 --link lt", "link `lt`: no built-in profile is called `lt` (hint: did you mean `lte`?)"),
         ("A1 --link lte", "nothing can be tested, and nothing was run: A1 is skipped: it is about one machine"),
-        ("B11", "unknown claim `B11` (hint: text B has B1 to B7)"),
-        ("b9", "unknown claim `B9` (hint: text B has B1 to B7)"),
+        ("B11", "unknown claim `B11` (hint: there are A1 to A20, B1 to B7, C1 to C9, D1 to D6 and E1 to E27)"),
+        ("b9", "unknown claim `B9` (hint: there are A1 to A20, "),
         ("E27", "nothing can be tested, and nothing was run: E27 needs hardware clocks (hint: "),
         ("E16 E27", "E16 needs who replied, and how late; E27 needs hardware clocks"),
         ("B1 --csv", "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
@@ -206,7 +206,7 @@ fn the_claims_of_one_text_are_listed_alone() {
     let report = place.json("claims b D1");
     let ids: Vec<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
     assert_eq!(ids, ["B1", "B2", "B3", "B4", "B5", "B6", "B7", "D1"]);
-    place.hairpin("claims B9").refused().told("unknown claim `B9` (hint: text B has B1 to B7)");
+    place.hairpin("claims B9").refused().told("unknown claim `B9` (hint: there are A1 to A20, B1 to B7, ");
 }
 
 #[test]
@@ -223,9 +223,26 @@ fn a_test_of_claims_records_the_commands_that_it_ran() {
     let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
     assert!(page.contains(&command.replace('/', "&#x2f;")), "{command}");
     assert!(page.contains(&format!("claims run B7 --rounds 1 --seed {seed}</code>")), "without the folder");
-    let shown = place.hairpin("report tested").refused();
-    assert!(shown.stderr.contains("tested contains tested claims, not a run (hint: "), "{shown:#?}");
-    assert!(shown.stderr.contains("tested/claims.json") && shown.stderr.contains("tested/report.html"), "{shown:#?}");
+    // The folder of claims is shown and listed like that of a run.
+    std::fs::remove_file(place.path("tested/report.html")).expect("it was saved");
+    let shown = place.hairpin("report tested").with_code(0);
+    assert!(on_one_line(&shown.stdout).contains("waits for the answer. Answered: "), "{shown:#?}");
+    assert!(shown.stdout.contains("Runs:   tested/B-default-pattern/report.html"), "{shown:#?}");
+    assert!(shown.stderr.ends_with("Report      tested/report.html\n"), "{shown:#?}");
+    let again = std::fs::read_to_string(place.path("tested/report.html")).expect("it was written again");
+    assert_eq!(again, page);
+    place.hairpin("report tested --html own.html --json").with_code(0);
+    assert_eq!(std::fs::read_to_string(place.path("own.html")).expect("it was written"), page);
+    for flag in ["csv", "ladder"] {
+        let why = format!("tested contains claims, which have no --{flag} (hint: ");
+        place.hairpin(("report tested", &*format!("--{flag}"))).refused().told(&why);
+    }
+    let listing = place.json("runs .");
+    let listed = json!({"folder": "tested", "started_unix_s": saved["started_unix_s"], "claims": 1});
+    assert_eq!(listing["claims"], json!([listed]));
+    assert!(list(&listing["skipped"]).iter().all(|skipped| skipped["name"] != "tested"), "{listing}");
+    let lines = place.hairpin("runs .").with_code(0).stdout;
+    assert!(lines.ends_with("  1 claim  tested\n"), "{lines}");
 }
 
 #[test]
@@ -264,7 +281,7 @@ fn all_claims_are_tested_by_short_runs_until_the_user_ends_them() {
     }
     // Of every text, whatever the first run measured: what has no experiment.
     let not_yet = list(&report["claims"]).iter().filter(|claim| claim["headline"] == "not-yet").count();
-    assert_eq!(not_yet, 17);
+    assert_eq!(not_yet, 16);
     let [folder] = &names_in(&place.path("hairpin-runs"))[..] else { panic!("one folder of claims") };
     assert!(folder.ends_with("-claims"), "{folder}");
 }

@@ -117,6 +117,12 @@ fn every_claim_has_a_short_quotation_a_mechanism_and_advice() {
         } else {
             assert!(words <= MAX_QUOTE_WORDS, "{}: {words} words", claim.id);
         }
+        // The quotations of the other texts are lines of output.
+        if claim.id.starts_with('E') {
+            let begins = claim.quote.starts_with("... ") || claim.quote.starts_with(char::is_uppercase);
+            let ends = claim.quote.ends_with(" ...") || claim.quote.ends_with(['.', '?', '!']);
+            assert!(begins && ends, "{}: a sentence, or dots where it is cut: {}", claim.id, claim.quote);
+        }
         for sentences in [&claim.why, &claim.so_what] {
             assert!(sentences.ends_with('.'), "{}: {sentences}", claim.id);
         }
@@ -190,6 +196,10 @@ fn every_rule_fits_what_is_published() {
                 let of =
                     Measure { figure: *figure, case: Pool(vec![case.clone()]), against: None, against_run: None };
                 assert!(fits_unit(&of, unit) && *reaches > 0.0 && (0.0..1.0).contains(share), "{place}");
+            }
+            Rule::States { states, at_least, .. } => {
+                let are_states = !states.is_empty() && states.iter().all(|state| state.members().is_empty());
+                assert!(are_states && (0.1..1.0).contains(at_least) && unit == "share", "{place}");
             }
             Rule::Kept { kept, .. } => assert!(!kept.is_empty(), "{place}"),
             Rule::Packets { events, .. } => assert!(!events.is_empty(), "{place}"),
@@ -359,6 +369,7 @@ pub(crate) fn capabilities() -> HostCapabilities {
         links: LinkCapabilities { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
         far: None,
         may_set: |_| Ok(()),
+        may_capture: || Ok(()),
     }
 }
 
@@ -409,7 +420,8 @@ fn every_test_names_a_run_of_its_text_and_exactly_one_case_of_it() {
             let run = (text.letter.as_str(), run);
             let cases = plans.get(&run).unwrap_or_else(|| panic!("{place}: there is no run `{}`", run.1));
             used.insert(run);
-            let chosen: Vec<String> = cases.iter().filter(|case| selector.chooses(case)).map(Case::label).collect();
+            let chosen = cases.iter().filter(|case| case.replicate == 0 && selector.chooses(case));
+            let chosen: Vec<String> = chosen.map(Case::label).collect();
             assert_eq!(chosen.len(), 1, "{place}: {selector:?} selects {chosen:?}");
         }
     }
@@ -436,7 +448,10 @@ fn claims_are_chosen_by_id_and_by_letter() {
     assert_eq!(ids(&["B", "B1"]).len(), 7, "each claim once");
     assert_eq!(ids(&[]).len(), 69);
     let unknown = choose(&all, &["A21".to_owned()]).expect_err("there is none");
-    assert_eq!(unknown.to_string(), "unknown claim `A21` (hint: text A has A1 to A20)");
+    assert_eq!(
+        unknown.to_string(),
+        "unknown claim `A21` (hint: there are A1 to A20, B1 to B7, C1 to C9, D1 to D6 and E1 to E27)"
+    );
     let unknown = choose(&all, &["F1".to_owned()]).expect_err("there is no such text");
     assert!(unknown.to_string().starts_with("unknown claim `F1` (hint: "), "{unknown}");
     let chosen = choose(&all, &["B1".to_owned(), "B2".to_owned(), "B4".to_owned()]).expect("they are known");

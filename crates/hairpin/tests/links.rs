@@ -18,7 +18,7 @@ fn every_profile_and_the_relay_are_listed_in_the_width_of_the_terminal() {
         let wide: Vec<&str> = shown.stdout.lines().filter(|line| line.chars().count() > width).collect();
         assert!(wide.is_empty(), "{width}: {wide:#?}");
         let words = on_one_line(&shown.stdout);
-        for profile in builtin::ALL {
+        for profile in builtin::ALL.iter() {
             assert!(words.contains(&format!(" {} {} ", profile.name, profile.summary)), "{}: {words}", profile.name);
             assert!(words.contains(profile.line), "{}: {words}", profile.line);
         }

@@ -65,21 +65,6 @@ fn the_list_as_json_is_complete() {
 }
 
 #[test]
-fn the_catalog_is_the_same_everywhere() {
-    let place = Place::new();
-    let here = place.hairpin("list --markdown").with_code(0).stdout;
-    let mut elsewhere = place.command(PROGRAM);
-    elsewhere.args(["list", "--markdown"]).current_dir("/").env("COLUMNS", "40").env("CLICOLOR_FORCE", "1");
-    assert_eq!(here, Running::start(&mut elsewhere).end().with_code(0).stdout);
-    for (kind, names) in names() {
-        for name in names {
-            assert!(here.contains(&format!("`{name}`")), "{kind}: {name}");
-        }
-    }
-    assert!(!here.contains("here:"), "it must not depend on this machine");
-}
-
-#[test]
 fn completions_know_every_command_and_flag() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {

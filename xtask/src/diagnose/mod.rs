@@ -4,6 +4,7 @@
 //! table has a row per trial and a column per cause. Causes that explain less than 1 % are not counted; findings about
 //! the run or the machine are not causes.
 
+mod states;
 mod trials;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-use self::trials::{ALL, Place, Trial, TrialKind};
+use self::trials::{Place, Trial, TrialKind};
 use crate::process;
 
 /// Time limits of a run, and of a run with its counter-experiments.
@@ -43,12 +44,14 @@ struct First {
 }
 
 /// Runs the trials whose cause contains `only`, and prints the table. Returns whether all limits hold. With `prove`,
-/// also runs the counter-experiments of injections.
-pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> Result<bool> {
-    let chosen: Vec<&Trial> = ALL.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
+/// also runs the counter-experiments of injections. With `states`, the trials are of states of exchanges.
+pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool, states: bool) -> Result<bool> {
+    let (all, named_first): (_, fn(&Value) -> Option<First>) =
+        if states { (states::ALL, longest_state) } else { (trials::ALL, named_first) };
+    let chosen: Vec<&Trial> = all.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
     if chosen.is_empty() {
         bail!(
-            "no trial for cause `{}` (hint: the list is in xtask/src/diagnose/trials.rs)",
+            "no trial for cause `{}` (hint: the lists are trials.rs and states.rs in xtask/src/diagnose)",
             only.unwrap_or_default()
         );
     }
@@ -59,7 +62,8 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> 
     let mut confirmed = vec![0; chosen.len()];
     for number in 0..runs {
         for (place, trial) in chosen.iter().enumerate() {
-            let first = first_cause(&hairpin, &scratch, trial, prove && trial.kind == TrialKind::Injection)?;
+            let prove = prove && trial.kind == TrialKind::Injection;
+            let first = told_by(&hairpin, &scratch, trial, prove, named_first)?;
             let right = |first: &First| first.code == trial.cause && first.is_confirmed;
             confirmed[place] += usize::from(first.as_ref().is_some_and(right));
             let code = first.map_or_else(|| NOTHING.to_owned(), |first| first.code);
@@ -69,7 +73,7 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> 
     }
     process::remove(&scratch)?;
     let results: Vec<(&Trial, Named)> = chosen.into_iter().zip(named).collect();
-    println!("\n{}", table(&results));
+    println!("\n{}", table(all, &results));
     let (verdicts, holds) = judge_all(&results, runs);
     println!("{verdicts}");
     let mut all_hold = holds;
@@ -84,7 +88,13 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> 
     Ok(all_hold)
 }
 
-fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial, prove: bool) -> Result<Option<First>> {
+fn told_by(
+    hairpin: &Path,
+    scratch: &Path,
+    trial: &Trial,
+    prove: bool,
+    named_first: fn(&Value) -> Option<First>,
+) -> Result<Option<First>> {
     let out = scratch.join("run");
     let mut command = match trial.place {
         Place::Here => Command::new(hairpin),
@@ -137,9 +147,15 @@ fn named_first(told: &Value) -> Option<First> {
     Some(First { code: first["code"].as_str()?.to_owned(), is_confirmed })
 }
 
+/// Returns the state in which the exchanges of the first case spent most time.
+fn longest_state(told: &Value) -> Option<First> {
+    let states = contract::list(contract::list(told, "cases").first()?.get("trace")?, "states");
+    Some(First { code: states.first()?["state"].as_str()?.to_owned(), is_confirmed: false })
+}
+
 /// Returns the table: a row per trial, a column per cause (with the cause's letter), and a column for no cause.
-fn table(results: &[(&Trial, Named)]) -> String {
-    let mut causes: Vec<&str> = ALL.iter().map(|trial| trial.cause).collect();
+fn table(all: &[Trial], results: &[(&Trial, Named)]) -> String {
+    let mut causes: Vec<&str> = all.iter().map(|trial| trial.cause).collect();
     causes.dedup();
     let letter = |place: usize| char::from(b'A' + u8::try_from(place).expect("fewer causes than letters"));
     let columns: Vec<&str> = causes.iter().copied().chain([NOTHING]).collect();
@@ -213,8 +229,37 @@ mod tests {
         assert!(causes.len() > 5, "{causes:?}");
         for kind in [TrialKind::Injection, TrialKind::Decoy] {
             let tried: BTreeSet<String> =
-                ALL.iter().filter(|trial| trial.kind == kind).map(|trial| trial.cause.to_owned()).collect();
+                trials::ALL.iter().filter(|trial| trial.kind == kind).map(|trial| trial.cause.to_owned()).collect();
             assert_eq!(tried, causes, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn every_state_has_an_injection_and_a_decoy_or_a_reason_why_there_is_none() {
+        let document = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/states.md");
+        let text = std::fs::read_to_string(document).unwrap();
+        let section =
+            |title: &str| text.split(&format!("\n## {title}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
+        let rows = |title: &str| -> BTreeSet<String> {
+            let first = section(title).lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+            first.map(str::to_owned).collect()
+        };
+        let (states, without) = (rows("States"), rows("States without an injection"));
+        for kind in [TrialKind::Injection, TrialKind::Decoy] {
+            let of_kind = states::ALL.iter().filter(|trial| trial.kind == kind);
+            let tried: BTreeSet<String> = of_kind.map(|trial| trial.cause.to_owned()).collect();
+            assert_eq!(tried.union(&without).cloned().collect::<BTreeSet<_>>(), states, "{kind:?}");
+            assert_eq!(tried.intersection(&without).count(), 0, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_state_of_the_first_case_counts() {
+        let told = json!({"cases": [{"trace": {"states": [{"state": "delayed-ack"}, {"state": "nagle"}]}}, {}]});
+        assert_eq!(longest_state(&told).unwrap().code, "delayed-ack");
+        for nothing in [json!({"cases": [{"trace": {}}]}), json!({"cases": []}), json!({"cases": [{"trace": null}]})]
+        {
+            assert!(longest_state(&nothing).is_none(), "{nothing}");
         }
     }
 
@@ -271,7 +316,7 @@ mod tests {
         let trial =
             Trial { cause: "cold-start", kind: TrialKind::Injection, arguments: "round-trip", place: Place::Here };
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
-        let text = table(&[(&trial, named)]);
+        let text = table(trials::ALL, &[(&trial, named)]);
         let row = text.lines().nth(1).unwrap();
         assert!(row.starts_with("B cold-start               injected    .  18   ."), "{row:?}");
         assert!(row.ends_with("   2   round-trip"), "{row:?}");

@@ -41,7 +41,7 @@ pub(crate) enum TrialKind {
     Decoy,
 }
 
-const fn injection(cause: &'static str, arguments: &'static str) -> Trial {
+pub(super) const fn injection(cause: &'static str, arguments: &'static str) -> Trial {
     Trial { cause, kind: TrialKind::Injection, arguments, place: Place::Here }
 }
 
@@ -51,7 +51,7 @@ impl Trial {
     }
 }
 
-const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
+pub(super) const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
     Trial { cause, kind: TrialKind::Decoy, arguments, place: Place::Here }
 }
 

@@ -7,6 +7,7 @@ mod at_rate;
 mod choice;
 mod exchanges;
 mod messages;
+mod observers;
 mod offered;
 mod one_way;
 mod ranking;
@@ -39,6 +40,7 @@ pub fn answer(run: &Run) -> Answer {
     let found = choice::answer(run)
         .or_else(|| round_trips::answer(run, &pairs))
         .or_else(|| exchanges::answer(run))
+        .or_else(|| observers::answer(run))
         .or_else(|| messages::answer(run, &pairs))
         .or_else(|| streams::answer(run, &pairs))
         .or_else(|| offered::answer(run, &pairs))

@@ -4,7 +4,7 @@ use hairpin_model::judged_claim::Verdict;
 use hairpin_model::reason::Bound;
 use hairpin_model::{FigureName, Judgement, Measure, Pool, Published, Reason, Selector, Value};
 
-use super::figures::{Bounded, Evidence, Measured, measure, number, ratio_of, with_figure};
+use super::figures::{Evidence, Measured, measure, number, ratio_of, with_figure};
 use super::place::{error, locate, verdict};
 
 /// Judges the figure of the measure.
@@ -48,8 +48,8 @@ pub(super) fn share(
 /// Compares the measured interval with the bound. The ratio is measured / published; for a range, the ratio to the end
 /// that the value exceeds, or 1 inside the range.
 fn compared(measured: Measured, bound: Bound, published: &Published) -> Judgement {
-    let Measured { figure: Bounded { figure, bounds }, unit, name, case, against } = measured;
-    let value = figure.value;
+    let Measured { figure, unit, name, case, against } = measured;
+    let value = figure.figure.value;
     let to_published = number(published).ok().filter(|_| unit == published.unit).map(|number| value / number);
     let ratio = match bound {
         Bound::Within { number, .. } => Some(value / number),
@@ -58,10 +58,10 @@ fn compared(measured: Measured, bound: Bound, published: &Published) -> Judgemen
         Bound::AtLeast { .. } | Bound::SavesAtLeast { .. } | Bound::AtMost { .. } => to_published,
     };
     let range = range_of(bound);
-    let place = locate(bounds, range);
+    let place = locate(figure.bounds, range);
     let reason = Reason::Compared { figure: name, case, against, place, bound };
     let margin = Some(range.map(|end| end.is_finite().then_some(end)));
-    let judged = with_figure(figure, unit, verdict(place), reason);
+    let judged = with_figure(figure, &unit, verdict(place), reason);
     Judgement { ratio: ratio.filter(|ratio| ratio.is_finite()), margin, ..judged }
 }
 

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_model::figure::NoInterval;
 use hairpin_model::flow::Direction;
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::distinct;
+use hairpin_model::reason::OuterBounds;
 use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Pool, Published, Reason, Run, Value};
 
 use super::of_round::by_block;
@@ -29,17 +31,25 @@ pub(super) struct Evidence<'r> {
 pub(super) struct Bounded {
     pub(super) figure: Figure,
     pub(super) bounds: Option<(f64, f64)>,
+    pub(super) rounds: u64,
 }
 
 impl Bounded {
+    /// Returns the bounds, if they are not those of an interval.
+    pub(super) fn outer_bounds(&self) -> Option<OuterBounds> {
+        let has_none = self.figure.interval().is_none() && self.figure.why != Some(NoInterval::SaysNothing);
+        let (low, high) = self.bounds.filter(|(low, high)| has_none && low.is_finite() && high.is_finite())?;
+        Some(OuterBounds { low, high, rounds: self.rounds })
+    }
+
     fn rising(self, change: impl Fn(f64) -> f64) -> Self {
         let bounds = self.bounds.map(|(low, high)| (change(low), change(high)));
-        Self { figure: self.figure.rising(change), bounds }
+        Self { figure: self.figure.rising(change), bounds, ..self }
     }
 
     pub(super) fn falling(self, change: impl Fn(f64) -> f64) -> Self {
         let bounds = self.bounds.map(|(low, high)| (change(high), change(low)));
-        Self { figure: self.figure.falling(change), bounds }
+        Self { figure: self.figure.falling(change), bounds, ..self }
     }
 }
 
@@ -54,8 +64,13 @@ pub(super) struct Measured {
 }
 
 /// Returns a judgement with a measured figure.
-pub(super) fn with_figure(figure: Figure, unit: String, verdict: Verdict, reason: Reason) -> Judgement {
-    Judgement { measured: Some(figure), measured_unit: Some(unit), ..no_figure(verdict, reason) }
+pub(super) fn with_figure(figure: Bounded, unit: &str, verdict: Verdict, reason: Reason) -> Judgement {
+    Judgement {
+        measured: Some(figure.figure),
+        measured_unit: Some(unit.to_owned()),
+        outer_bounds: figure.outer_bounds(),
+        ..no_figure(verdict, reason)
+    }
 }
 
 /// Returns the published number, or the verdict if the published value is not a number.
@@ -146,9 +161,10 @@ pub(super) fn ratio_by_block(
     alpha_share: f64,
 ) -> Option<Bounded> {
     let over = over_points(case, run.plan.alpha * alpha_share);
-    let (difference, _) = difference_by_block(baseline, candidate, over)?;
+    let (difference, pairs) = difference_by_block(baseline, candidate, over)?;
+    let rounds = if pairs > 0 { pairs } else { baseline.len().min(candidate.len()) as u64 };
     let bounds = difference.bounds(over.alpha).map(|(low, high)| ((low - step).exp(), (high + step).exp()));
-    Some(Bounded { figure: as_ratio(widened(difference.figure(over.alpha), step)), bounds })
+    Some(Bounded { figure: as_ratio(widened(difference.figure(over.alpha), step)), bounds, rounds })
 }
 
 pub(super) fn logarithms(name: FigureName, (case, run): RunRow<'_>) -> BTreeMap<u32, f64> {
@@ -177,7 +193,7 @@ fn bounded(row: RunRow<'_>, name: FigureName, alpha_share: f64) -> Result<Bounde
         }
         (interval, estimate) => interval.or_else(|| estimate?.bounds(alpha * alpha_share)),
     };
-    Ok(Bounded { figure, bounds })
+    Ok(Bounded { figure, bounds, rounds: values.len() as u64 })
 }
 
 /// Returns a figure in its base unit: ns, 1/s, bytes/s, bytes/ms, a count or a share.

@@ -8,6 +8,7 @@ mod axes;
 mod bound;
 mod fallback;
 mod figures;
+mod in_states;
 mod kept;
 mod of_round;
 mod often;
@@ -21,12 +22,17 @@ mod widens;
 
 use std::collections::BTreeMap;
 
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::judged_claim::{Axes, ClaimText, Headline, Verdict};
+use hairpin_model::names::distinct;
+use hairpin_model::options::OptionName;
 use hairpin_model::reason::Bound;
 use hairpin_model::{
-    Claim, Figure, JudgedClaim, JudgedRow, Judgement, Published, Reason, Row, Rule, Run, Source, Test, TestMethod,
+    CaseSummary, Claim, Finding, JudgedClaim, JudgedRow, Judgement, Published, Reason, Row, Rule, Run, Source, Test,
+    TestMethod,
 };
 
+use crate::findings::congestion_control;
 use figures::{Evidence, number};
 use place::{error, no_figure};
 
@@ -46,43 +52,46 @@ pub fn listed(claim: &Claim, source: &Source) -> JudgedClaim {
 pub fn judge(claim: &Claim, source: &Source, runs: &Runs<'_>, alpha_share: f64) -> JudgedClaim {
     let mut judged = new_claim(claim, source, |row| judge_row(row, runs, alpha_share));
     judged.age_s = Some(0);
+    let used = used_cases(claim, runs);
+    judged.warnings = warnings_about(&used);
+    judged.congestion_controls = distinct(used.iter().flat_map(|(_, case)| congestion_controls(case)));
     count_missing_runs(&mut judged.rows);
     correct_for_several(claim, runs, &mut judged.rows, alpha_share);
     axes::decide(&mut judged);
     judged
 }
 
-/// Judges a claim as if each row had been measured with this value, in the unit of its rule, with a narrow interval. For a
-/// rule without a figure, a value above 0 means that what the text describes was seen. `None`: not tested.
-pub fn suppose(claim: &Claim, source: &Source, measured: impl Fn(&Row, &Rule) -> Option<f64>) -> JudgedClaim {
-    let of_row = |row: &Row| {
-        let TestMethod::Test(test) = &row.means else { return no_figure(Verdict::NotTested, Reason::NoCase) };
-        let Some(value) = measured(row, &test.rule) else { return no_figure(Verdict::NotTested, Reason::NoCase) };
-        let bounds = Some((value - SUPPOSED_WIDTH * value.abs(), value + SUPPOSED_WIDTH * value.abs()));
-        let verdict = match &test.rule {
-            Rule::Order { margin, .. } | Rule::Widens { margin, .. } => place::direction(bounds, *margin),
-            Rule::Often { share, .. } => {
-                // A share of rounds is at most 1.
-                let bounds = bounds.map(|(low, high)| (low, high.min(1.0)));
-                place::verdict(place::locate(bounds, [*share, 1.0]))
-            }
-            rule => match bound_of(rule, &row.published) {
-                Some(Ok(bound)) => place::verdict(place::locate(bounds, bound::range_of(bound))),
-                Some(Err(absent)) => absent.verdict.unwrap_or(Verdict::NotTested),
-                None if value > 0.0 => Verdict::Confirmed,
-                None => Verdict::Refuted,
-            },
-        };
-        let verdict = if row.shown().is_some() { Verdict::Shown } else { verdict };
-        Judgement { measured: Some(Figure::bare(value)), ..no_figure(verdict, Reason::NoCase) }
-    };
-    let mut judged = new_claim(claim, source, of_row);
-    axes::decide(&mut judged);
-    judged
+/// The cases that the claim's rules name.
+fn used_cases<'r>(claim: &Claim, runs: &Runs<'r>) -> Vec<(&'r Run, &'r CaseSummary)> {
+    let selectors = claim.tests().flat_map(|test| test.rule.selectors().into_iter().map(move |of| (test, of)));
+    let of_selector = selectors.filter_map(|(test, (run, selector))| {
+        let run = *runs.get(run.unwrap_or(&test.run))?.as_ref().ok()?;
+        Some(run.cases.iter().filter(move |case| selector.chooses(&case.case)).map(move |case| (run, case)))
+    });
+    of_selector.flatten().collect()
 }
 
-/// Half the width of a supposed interval, relative to its value.
-const SUPPOSED_WIDTH: f64 = 0.001;
+/// Whether the finding warns of a disturbed run, or of a congestion control that shapes the figures.
+pub fn is_warning(finding: &Finding) -> bool {
+    let is_about_run = finding.about == About::Run || finding.code == congestion_control::CARD.code;
+    is_about_run && finding.severity != Severity::Note
+}
+
+/// The codes of the warnings about these cases, or about their whole runs.
+fn warnings_about(used: &[(&Run, &CaseSummary)]) -> Vec<String> {
+    let is_about = |finding: &Finding, case: &CaseSummary| {
+        is_warning(finding) && (finding.cases.is_empty() || finding.cases.contains(&case.id))
+    };
+    let all = used.iter().flat_map(|(run, case)| run.findings.iter().map(move |finding| (finding, case)));
+    distinct(all.filter(|(finding, case)| is_about(finding, case)).map(|(finding, _)| finding.code.clone()))
+}
+
+/// The granted congestion controls of a case with a stream.
+fn congestion_controls(case: &CaseSummary) -> Vec<String> {
+    let has_stream = case.case.flows.iter().any(|flow| flow.load.is_one_way());
+    let granted = case.ends.iter().filter(|_| has_stream).flat_map(|end| &end.effective_options);
+    granted.filter(|option| option.name == OptionName::Congestion).map(|option| option.before.clone()).collect()
+}
 
 fn new_claim(claim: &Claim, source: &Source, of_row: impl Fn(&Row) -> Judgement) -> JudgedClaim {
     JudgedClaim {
@@ -98,6 +107,8 @@ fn new_claim(claim: &Claim, source: &Source, of_row: impl Fn(&Row) -> Judgement)
         axes: Axes { direction: Verdict::NotClaimed, size: Verdict::NotClaimed, cause: Verdict::NotClaimed },
         rows: claim.rows.iter().map(|row| new_row(row, source, of_row(row))).collect(),
         text_errors: claim.text_errors.clone(),
+        warnings: Vec::new(),
+        congestion_controls: Vec::new(),
         decides: None,
         age_s: None,
     }
@@ -147,16 +158,18 @@ fn count_missing_runs(rows: &mut [JudgedRow]) {
 
 /// Withdraws refutations that do not stand the correction for several rows. A claim is contradicted if one of its rows
 /// is refuted, so the more rows, the more often by chance (Holm, Scandinavian Journal of Statistics 6, 1979). It holds
-/// only if all rows are confirmed, which needs no correction.
+/// only if all rows are confirmed, which needs no correction. An order is refuted if one of its steps is, so its part of
+/// alpha is divided among its steps.
 fn correct_for_several(claim: &Claim, runs: &Runs<'_>, rows: &mut [JudgedRow], alpha_share: f64) {
     let has = |row: &JudgedRow, verdict| row.judgement.verdict == Some(verdict);
     let deciding: Vec<usize> =
         (0..rows.len()).filter(|row| rows[*row].decides() && !has(&rows[*row], Verdict::NotTested)).collect();
     let mut refuted: Vec<usize> = deciding.iter().copied().filter(|row| has(&rows[*row], Verdict::Refuted)).collect();
+    let comparisons: Vec<usize> = rows.iter().map(comparisons).collect();
     let mut hypotheses = deciding.len();
     while !refuted.is_empty() {
-        let share = alpha_share / hypotheses as f64;
-        let stands = |row: &usize| judge_row(&claim.rows[*row], runs, share).verdict == Some(Verdict::Refuted);
+        let share = |row: usize| alpha_share / (hypotheses * comparisons[row]) as f64;
+        let stands = |row: &usize| judge_row(&claim.rows[*row], runs, share(*row)).verdict == Some(Verdict::Refuted);
         let (stand, fall): (Vec<usize>, Vec<usize>) = refuted.iter().partition(|row| stands(row));
         hypotheses -= stand.len();
         refuted = fall;
@@ -165,10 +178,18 @@ fn correct_for_several(claim: &Claim, runs: &Runs<'_>, rows: &mut [JudgedRow], a
                 let judgement = &mut rows[row].judgement;
                 judgement.verdict = Some(Verdict::Undecided);
                 let measured = judgement.reason.take().map(Box::new);
-                judgement.reason =
-                    measured.map(|measured| Reason::OneOfSeveral { measured, rows: deciding.len() as u64 });
+                let all = deciding.iter().map(|row| comparisons[*row] as u64).sum();
+                judgement.reason = measured.map(|measured| Reason::OneOfSeveral { measured, comparisons: all });
             }
         }
+    }
+}
+
+/// Number of comparisons each of which can refute the row.
+fn comparisons(row: &JudgedRow) -> usize {
+    match &row.judgement.reason {
+        Some(Reason::Order { steps, .. }) => steps.len().max(1),
+        _ => 1,
     }
 }
 
@@ -216,6 +237,7 @@ fn apply(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
         Rule::Often { figure, case, reaches, share } => {
             often::judge(*figure, case, [*reaches, *share], published, evidence)
         }
+        Rule::States { case, states, at, at_least } => in_states::judge(case, states, *at, *at_least, evidence),
         Rule::Kept { case, kept } => kept::judge(case, kept, run),
         Rule::Packets { case, events } => packets::judge(case, events, run),
         Rule::Pattern { case, writes } => pattern::judge(case, writes, run),
@@ -239,6 +261,7 @@ fn bound_of(rule: &Rule, published: &Published) -> Option<Result<Bound, Box<Judg
         Rule::AtLeast { bound, .. } => at(bound, 0).map(|number| Bound::AtLeast { number }),
         Rule::AtMost { bound, .. } => at(bound, 1).map(|number| Bound::AtMost { number }),
         Rule::Share { at_least, .. } => Ok(Bound::SavesAtLeast { share: *at_least }),
+        Rule::States { at_least, .. } => Ok(Bound::AtLeast { number: *at_least }),
         _ => return None,
     })
 }

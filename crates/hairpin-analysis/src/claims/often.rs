@@ -3,7 +3,7 @@
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::{Figure, FigureName, Judgement, Published, Reason, Selector};
 
-use super::figures::{Evidence, figure, with_figure};
+use super::figures::{Bounded, Evidence, figure, with_figure};
 use super::of_round::by_block;
 use super::place::{error, locate, verdict};
 use super::selection::select;
@@ -29,7 +29,8 @@ pub(super) fn judge(
     let [low, high] = binomial_interval(reached, rounds, run.plan.alpha * evidence.alpha_share);
     let place = locate(Some((low, high)), [share, 1.0]);
     let reason = Reason::Often { figure: name, case: case.label.clone(), place, rounds, reached, bound, share };
-    let measured = Figure::new(reached as f64 / rounds.max(1) as f64, low, high);
-    let judged = with_figure(measured, "share".to_owned(), verdict(place), reason);
+    let figure = Figure::new(reached as f64 / rounds.max(1) as f64, low, high);
+    let measured = Bounded { figure, bounds: figure.interval(), rounds };
+    let judged = with_figure(measured, "share", verdict(place), reason);
     Ok(Judgement { margin: Some([Some(share), None]), ..judged })
 }

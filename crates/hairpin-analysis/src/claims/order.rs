@@ -5,7 +5,7 @@ use hairpin_model::reason::OrderStep;
 use hairpin_model::{FigureName, Judgement, Pool, Published, Reason, Value};
 
 use super::axes::worst;
-use super::figures::{Evidence, pairs, ratio, with_figure};
+use super::figures::{Evidence, pairs, ratio};
 use super::place::{direction, equal_range, no_figure};
 use super::units::RATIO_UNIT;
 
@@ -31,14 +31,14 @@ pub(super) fn judge(
         Verdict::Confirmed | Verdict::Equal if is_partial => Verdict::Undecided,
         worst => worst,
     };
-    let least_clear = steps.iter().filter_map(|step| step.ratio).min_by(|a, b| a.value.total_cmp(&b.value));
-    let reason = Reason::Order { figure: name, steps, margin };
-    match least_clear {
-        Some(figure) => Judgement {
-            margin: Some(equal_range(margin).map(Some)),
-            ..with_figure(figure, RATIO_UNIT.to_owned(), verdict, reason)
-        },
-        None => no_figure(verdict, reason),
+    let with_ratio = steps.iter().filter_map(|step| Some((step.ratio?, step.outer_bounds)));
+    let least_clear = with_ratio.min_by(|(a, _), (b, _)| a.value.total_cmp(&b.value));
+    Judgement {
+        measured: least_clear.map(|(ratio, _)| ratio),
+        outer_bounds: least_clear.and_then(|(_, bounds)| bounds),
+        measured_unit: least_clear.map(|_| RATIO_UNIT.to_owned()),
+        margin: least_clear.map(|_| equal_range(margin).map(Some)),
+        ..no_figure(verdict, Reason::Order { figure: name, steps, margin })
     }
 }
 
@@ -50,6 +50,12 @@ fn step(name: FigureName, cases: [&Pool; 2], names: &[String], margin: f64, evid
         Err(absent) => absent.verdict.unwrap_or(Verdict::NotTested),
     };
     let absent = ratio.as_ref().err().and_then(|absent| absent.reason.clone()).map(Box::new);
-    let ratio = ratio.ok().map(|ratio| ratio.figure);
-    OrderStep { names: [names[0].clone(), names[1].clone()], verdict, ratio, absent }
+    let ratio = ratio.ok();
+    OrderStep {
+        names: [names[0].clone(), names[1].clone()],
+        verdict,
+        ratio: ratio.map(|ratio| ratio.figure),
+        outer_bounds: ratio.and_then(|ratio| ratio.outer_bounds()),
+        absent,
+    }
 }

@@ -1,7 +1,8 @@
 //! `packets`: the capture contains these packets, in this order.
 
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::time_sequence::{EventKind, Source};
+use hairpin_model::time_sequence::{Event, EventKind, Source};
+use hairpin_model::trace::End;
 use hairpin_model::{Capture, CaseSummary, Judgement, Reason, Run, Selector, TimeSequence};
 
 use super::place::{error, no_figure};
@@ -14,12 +15,17 @@ pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<
     let mut seen = Vec::new();
     let is_absent = |kind: &&EventKind| {
         let event = rest.find(|event| event.kind == **kind);
-        seen.extend(event.map(|event| (event.kind, event.at_ns)));
+        seen.extend(event.map(|event| (event.kind, at_client_ns(event))));
         event.is_none()
     };
     let first_absent = events.iter().find(is_absent).copied();
     let verdict = if first_absent.is_none() { Verdict::Confirmed } else { Verdict::Refuted };
     Ok(no_figure(verdict, Reason::Packets { case: case.label.clone(), seen, absent: first_absent }))
+}
+
+/// When the client sent the packet, or received it. Unknown arrivals have the time of the server.
+fn at_client_ns(event: &Event) -> i64 {
+    event.until_ns.filter(|_| event.end == End::Server).unwrap_or(event.at_ns)
 }
 
 fn captured(case: &CaseSummary) -> Result<&TimeSequence, Box<Judgement>> {

@@ -2,6 +2,7 @@
 
 mod axes;
 mod between_hosts;
+mod in_states;
 mod loops;
 mod often;
 mod one_way;
@@ -9,6 +10,8 @@ mod pools;
 mod several;
 mod supposed;
 mod under_load;
+mod warnings;
+mod worlds;
 
 use std::collections::BTreeMap;
 
@@ -333,7 +336,16 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
         end_byte: 0,
     };
     let (events, waits) = (kinds.iter().enumerate().map(event).collect(), Vec::new());
-    TimeSequence { exchange: 1, source, clock_error_ns: 0, of_client_alone: false, duration_ns: 0, events, waits }
+    TimeSequence {
+        exchange: 1,
+        source,
+        clock_error_ns: 0,
+        of_client_alone: false,
+        duration_ns: 0,
+        events,
+        waits,
+        states: Vec::new(),
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) fn judge(
     let step = low.step.max(full.step);
     let wider = ratio_by_block(&of_low, &full.logarithms, step, low.second, evidence.alpha_share);
     let wider = wider.ok_or_else(|| error(Verdict::Undecided, Reason::Zero { figure: name, cases: Vec::new() }))?;
-    let judged = with_figure(wider.figure, RATIO_UNIT.to_owned(), direction(wider.bounds, margin), reason);
+    let judged = with_figure(wider, RATIO_UNIT, direction(wider.bounds, margin), reason);
     Ok(Judgement { margin: Some(equal_range(margin).map(Some)), ..judged })
 }
 

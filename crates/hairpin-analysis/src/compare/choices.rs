@@ -20,13 +20,14 @@ words! {
         Pipeline = "pipeline",
         Remedy = "remedy",
         Batch = "batch",
-        Timestamps = "timestamps",
+        Observer = "observer",
         Source = "source",
         Arrivals = "arrivals",
         Pacing = "pacing",
         Direction = "direction",
         Connections = "connections",
         Threads = "threads",
+        Build = "build",
         Streams = "streams",
         Receivers = "receivers",
         Ends = "ends",
@@ -64,6 +65,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
             streams,
             connections,
             threads,
+            build,
             receivers,
             connection_use,
             ends: own,
@@ -75,6 +77,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
             (Subject::Streams, streams.to_string()),
             (Subject::Connections, connections.to_string()),
             (Subject::Threads, threads.to_string()),
+            (Subject::Build, build.to_string()),
             (Subject::Receivers, receivers.to_string()),
             (Subject::ConnectionUse, connection_use.to_string()),
             (Subject::Cpus, own.map_or(*cpus, |own| own.cpus).to_string()),
@@ -118,11 +121,11 @@ fn load_choices(load: &Load) -> Vec<(Subject, String)> {
                 (Subject::Size, reply),
             ]);
         }
-        Load::Messages { size_bytes, batch, timestamps } => {
+        Load::Messages { size_bytes, batch, observer } => {
             choices.extend([
                 (Subject::Size, exact_bytes(*size_bytes)),
                 (Subject::Batch, batch.to_string()),
-                (Subject::Timestamps, timestamps.to_string()),
+                (Subject::Observer, observer.to_string()),
             ]);
         }
         Load::Stream { write_size_bytes, source } => {

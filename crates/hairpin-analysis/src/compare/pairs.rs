@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use hairpin_model::flow::Pacing;
+use hairpin_model::flow::{Observer, Pacing};
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::options::OptionName;
 use hairpin_model::summary::Role;
@@ -17,7 +17,8 @@ pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
 
 /// Returns all pairs of valid cases: A/A, neighbours on each ladder, and cases that differ in one thing.
 pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
-    let is_measured = |case: &CaseSummary| judged_value(case).is_some();
+    let is_measured =
+        |case: &CaseSummary| ladder::compared_by(&[case]).first().is_some_and(|by| case.compared(*by).is_some());
     let usable: Vec<&CaseSummary> = cases.iter().filter(|case| case.valid && is_measured(case)).collect();
     let mut pairs = aa_pairs(&usable);
     pairs.extend(neighbours(&usable));
@@ -39,10 +40,6 @@ fn aa_pairs<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
 /// Returns the case without its injected fault: the calibration `slower` injects a fault only into the replicate.
 fn without_fault(case: &Case) -> Case {
     case.without_replicate().with(|changed| changed.injected_fault = None)
-}
-
-fn judged_value(case: &CaseSummary) -> Option<f64> {
-    case.compared(*ladder::compared_by(&[case]).first()?).map(|figure| figure.value)
 }
 
 /// Returns the neighbours on each ladder, the better case first. A ladder has cases that are equal except for the
@@ -142,8 +139,8 @@ fn rank(about: Subject, case: &Case) -> Option<u64> {
         Subject::Direction if is_one_way => flow.direction as u64,
         Subject::Connections if is_one_way => u64::from(flow.connections),
         Subject::Threads if is_one_way => u64::from(flow.threads),
+        Subject::Build => flow.build as u64,
         Subject::Batch => flow.load.batch(),
-        Subject::Timestamps => flow.load.timestamps() as u64,
         Subject::Size if matches!(flow.load, Load::Stream { .. }) => flow.load.size_bytes(),
         Subject::Source => flow.load.source()? as u64,
         Subject::Arrivals => match flow.load.offered()?.0 {
@@ -157,8 +154,8 @@ fn rank(about: Subject, case: &Case) -> Option<u64> {
 }
 
 /// Returns the baseline if two cases of one transport differ in exactly one choice with a [`rank`], in one option, in the
-/// remedy (see [`is_counter_experiment`]), or in an injected fault (baseline: none). Of two sets of options, the baseline
-/// is the one with fewer options; of two values of one option, the value measured first.
+/// remedy (see [`is_counter_experiment`]), in the observer (baseline: none), or in an injected fault (baseline: none). Of
+/// two sets of options, the baseline is the one with fewer options; of two values of one option, the value measured first.
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     let flows =
         |case: &Case| case.flows.iter().map(|flow| (flow.id.clone(), flow.role, flow.ends)).collect::<Vec<_>>();
@@ -168,7 +165,9 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     let [one, other] = [first, second].map(|case| choices(&without_pacing_rate(case)));
     let differs = |about: &Subject| one.get(about) != other.get(about);
     let differing: Vec<Subject> = one.keys().copied().filter(differs).collect();
-    let by_rank = |of: &dyn Fn(&Case) -> Option<u64>| Some(baseline_by_rank(of(first)?, of(second)?));
+    let by_rank = |of: &dyn Fn(&Case) -> Option<u64>| {
+        Some(if of(second)? < of(first)? { Baseline::Second } else { Baseline::First })
+    };
     match (differing.as_slice(), first.injected_fault == second.injected_fault) {
         ([], false) => by_rank(&|case| Some(u64::from(case.injected_fault.is_some()))),
         ([Subject::Remedy], true) => {
@@ -179,6 +178,11 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
                 _ => None,
             }
         }
+        ([Subject::Observer], true) => match [first, second].map(|case| case.primary().load.observer()) {
+            [Observer::None, _] => Some(Baseline::First),
+            [_, Observer::None] => Some(Baseline::Second),
+            _ => None,
+        },
         ([Subject::Options], true) if differing_options(first, second) == 1 => {
             by_rank(&|case| Some(case.primary().options.iter().count() as u64))
         }
@@ -196,10 +200,6 @@ fn without_pacing_rate(case: &Case) -> Case {
             }
         }
     })
-}
-
-fn baseline_by_rank(first: u64, second: u64) -> Baseline {
-    if second < first { Baseline::Second } else { Baseline::First }
 }
 
 /// Whether the pair is compared: every remedy with `default`, and the counter-experiments of findings. Other pairs
@@ -226,6 +226,7 @@ fn differing_options(first: &Case, second: &Case) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::flow::Build;
     use hairpin_model::{CpuIdle, Options, Placement};
 
     use super::*;
@@ -246,9 +247,22 @@ mod tests {
         assert_eq!(one_change(&shallow, &case), Some(Baseline::Second));
         let apart = case.clone().with(|changed| changed.ends.placement = Placement::CrossCpu);
         assert_eq!(one_change(&case, &apart), Some(Baseline::First));
+        let unoptimised = case.clone().with(|changed| changed.primary_mut().build = Build::Unoptimised);
+        assert_eq!(one_change(&unoptimised, &case), Some(Baseline::Second));
         assert_eq!(one_change(&case, &with_options("nodelay=on")), Some(Baseline::First));
         assert_eq!(one_change(&with_options("nodelay=on"), &case), Some(Baseline::Second));
         assert_eq!(one_change(&with_options("nodelay=off"), &with_options("nodelay=on")), Some(Baseline::First));
+    }
+
+    #[test]
+    fn observers_are_compared_with_none_only() {
+        let [none, clock, hdr] = [Observer::None, Observer::Clock, Observer::Hdr].map(|observer| {
+            let load = Load::Messages { size_bytes: 64, batch: 1, observer };
+            Case::ping_pong("tcp").with(|case| case.primary_mut().load = load)
+        });
+        assert_eq!(one_change(&none, &clock), Some(Baseline::First));
+        assert_eq!(one_change(&hdr, &none), Some(Baseline::Second));
+        assert_eq!(one_change(&clock, &hdr), None);
     }
 
     #[test]

@@ -7,10 +7,10 @@
 //! writes. The counter covers the network namespace, which on loopback means the whole machine. The share is the time
 //! during which writes were held.
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NO_AUTOCORKING;
 use hairpin_model::options::OptionName;
-use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
 use hairpin_model::{CaseSummary, Figure, Finding, FindingCard, Run, finding_keys as keys};
 
@@ -21,6 +21,7 @@ use crate::trace::switch;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "autocorking",
     about: About::Traffic,
+    states: &[ExchangeState::Autocork],
     what: "the kernel merged writes into one segment although Nagle's algorithm is off",
     why: "even with TCP_NODELAY a write may not be its own segment; this looks like Nagle's algorithm but is not",
 };
@@ -67,7 +68,7 @@ fn find_merged_writes(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
     let writes = traced.figure(|exchange| Some(exchange.writes as f64))?;
     let segments = traced.figure(|exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
     let fewer = segments.value < PACKED_BELOW * writes.value;
-    let share = traced.frequency(|_, wait| wait.cause == WaitCause::Autocork).share;
+    let share = traced.frequency(|_, wait| wait.cause == ExchangeState::Autocork).share;
     (fewer && counted.value > 0.0).then_some((share, Packed { writes, segments, counted }))
 }
 

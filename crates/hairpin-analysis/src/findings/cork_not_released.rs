@@ -6,10 +6,10 @@
 //! a releasing call. The share is the time for which bytes were held, relative to the duration of a timed exchange.
 //! Advice: release the cork after the last write.
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::RELEASE_CORK;
 use hairpin_model::options::OptionName;
-use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
 use hairpin_model::{
     CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
@@ -21,6 +21,7 @@ use crate::trace::switch;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "cork-not-released",
     about: About::Cause,
+    states: &[ExchangeState::Cork],
     what: "the cork was never released: the kernel sent the rest after 200 ms",
     why: "every exchange waits for the kernel's limit of 200 ms",
 };
@@ -66,7 +67,7 @@ fn find_cork_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
 }
 
 fn is_timer_hold(_: &TracedExchange, wait: &Wait) -> bool {
-    wait.cause == WaitCause::Cork && wait.end == End::Client && wait.until_ns - wait.from_ns >= MIN_TIMER_HOLD_NS
+    wait.cause == ExchangeState::Cork && wait.end == End::Client && wait.until_ns - wait.from_ns >= MIN_TIMER_HOLD_NS
 }
 
 #[cfg(test)]

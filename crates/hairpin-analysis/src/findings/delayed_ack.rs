@@ -6,9 +6,9 @@
 //! the pure ACKs that the kernel counted. If Nagle's algorithm waited for them in the same case, only
 //! `nagle-meets-delayed-ack` is reported.
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::QUICK_ACKS;
-use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
 use hairpin_model::{
     CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
@@ -19,6 +19,7 @@ use super::support::{Hits, Traced, WaitFrequency, evidence_of, other_remedy, pur
 pub(super) const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
     about: About::Traffic,
+    states: &[ExchangeState::DelayedAck],
     what: "the server sent ACKs late",
     why: "a delayed ACK costs nothing by itself, but delays whatever waits for it",
 };
@@ -71,13 +72,13 @@ fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let delay_ns = traced.figure(longest).filter(|_| enough)?;
     let waited = traced.frequency(|exchange, wait| {
         let with = |ack: &Wait| is_late(ack) && ack.over_ns().abs_diff(wait.until_ns) <= MAX_GAP_NS;
-        wait.end == End::Client && wait.cause != WaitCause::DelayedAck && exchange.waits.iter().any(with)
+        wait.end == End::Client && wait.cause != ExchangeState::DelayedAck && exchange.waits.iter().any(with)
     });
     Some((waited.share, Late { delay_ns, often, waited: waited.share }))
 }
 
 fn is_late(wait: &Wait) -> bool {
-    wait.cause == WaitCause::DelayedAck && wait.end == End::Server
+    wait.cause == ExchangeState::DelayedAck && wait.end == End::Server
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod aa_differs;
 mod autocorking;
 mod bufferbloat;
 mod cold_start;
-mod congestion_control;
+pub(crate) mod congestion_control;
 mod cork_not_released;
 mod cpu_contention;
 pub(crate) mod cpu_quota;

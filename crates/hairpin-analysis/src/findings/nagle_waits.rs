@@ -7,9 +7,9 @@
 //! acknowledgment was delayed, only `nagle-meets-delayed-ack` is reported. The share is the time that writes were held,
 //! relative to the duration of a timed exchange. Advice: one write, or `TCP_NODELAY`.
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
-use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
 use hairpin_model::{
     CaseSummary, Evidence, Figure, Finding, FindingCard, Run, TracedExchange, Wait, fact, fact_names,
@@ -22,6 +22,7 @@ use crate::trace::switch;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "nagle-waits",
     about: About::Cause,
+    states: &[ExchangeState::Nagle],
     what: "Nagle's algorithm held small writes for a round trip, until an earlier one was acknowledged",
     why: "a request in several writes costs one more round trip, however quickly the server sends its ACK",
 };
@@ -74,8 +75,9 @@ fn find_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
     // In an exchange only the client's writes can be held. In an open loop answers follow one another, so the
     // server's writes can be held too.
     let both_ends = case.case.primary().load.exchange().is_none();
-    let by_nagle =
-        |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);
+    let by_nagle = |_: &TracedExchange, wait: &Wait| {
+        wait.cause == ExchangeState::Nagle && (both_ends || wait.end == End::Client)
+    };
     let often = traced.frequency(by_nagle);
     let held = traced.figure(|exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
     let facts = case.client().facts.as_slice();

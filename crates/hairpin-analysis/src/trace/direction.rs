@@ -55,6 +55,9 @@ pub(super) struct Direction<'t> {
     crosses_link: bool,
     /// Whether the receiver's times are unknown; `travel_ns` is then the whole round trip.
     sender_only: bool,
+    /// Time from the departure of an acknowledgment to the arrival of what it released, in ns, if the segments' times
+    /// are those of their arrival; else 0.
+    pub(super) release_ns: u64,
 }
 
 pub(super) fn other(end: End) -> End {
@@ -94,6 +97,7 @@ impl<'t> Direction<'t> {
             captured: source == Source::Capture,
             crosses_link: source == Source::Capture && crosses_link(&trace.packets),
             sender_only: false,
+            release_ns: 0,
         };
         let travels = direction.first_sent.iter().filter_map(|segment| {
             let arrived_ns = direction.exact_arrival_ns(segment)?;
@@ -155,6 +159,24 @@ impl<'t> Direction<'t> {
         let largest = self.first_sent.iter().map(size).max()?;
         let before = &self.first_sent[..self.first_sent.partition_point(|segment| segment.end_byte <= first_byte)];
         before.iter().rev().find(|segment| size(segment) < largest).map(|segment| segment.end_byte)
+    }
+
+    /// Returns the first transmissions with bytes in the range.
+    pub(super) fn first_sent_with(&self, bytes: &Range<u64>) -> &[Segment] {
+        let first = self.first_sent.partition_point(|segment| segment.end_byte <= bytes.start);
+        let end = self.first_sent.partition_point(|segment| segment.first_byte < bytes.end);
+        &self.first_sent[first.min(end)..end]
+    }
+
+    /// Returns when all of the bytes had arrived; `None` if only the calls that read them are known.
+    pub(super) fn all_arrived_ns(&self, bytes: &Range<u64>) -> Option<u64> {
+        if self.crosses_link {
+            let arrivals =
+                self.first_sent_with(bytes).iter().map(|segment| self.captured_arrival_ns(segment.end_byte));
+            return arrivals.collect::<Option<Vec<u64>>>()?.into_iter().max();
+        }
+        let is_seen = (self.captured && !self.sender_only) || !self.received.is_empty();
+        if is_seen { self.arrived_ns(bytes.end) } else { None }
     }
 
     /// Returns the first acknowledgment that covers all bytes before `end_byte`.

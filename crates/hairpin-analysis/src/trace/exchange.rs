@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hairpin_model::time_sequence::WaitCause;
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::trace::End;
 use hairpin_model::{TracedExchange, Wait};
 
@@ -49,15 +49,15 @@ fn signed(value: u64) -> i64 {
 /// A wait, with times and byte positions relative to the whole connection.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionWait {
-    cause: WaitCause,
+    pub(super) cause: ExchangeState,
     /// The end at which the bytes or the acknowledgment waited.
     end: End,
     /// The sender of `bytes`.
-    from: End,
-    from_ns: u64,
-    until_ns: u64,
+    pub(super) from: End,
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
     /// When a late acknowledgment arrived.
-    ack_arrived_ns: Option<u64>,
+    pub(super) ack_arrived_ns: Option<u64>,
     bytes: Range<u64>,
 }
 
@@ -86,7 +86,7 @@ impl Reading<'_> {
                 let mut held = direction.writes_with(&written).iter().filter(|call| late(call.ended_ns));
                 let (Some(first), Some(last)) = (held.clone().next(), held.next_back()) else { continue };
                 let cause = self.cause(direction, sending, segment, first.ended_ns);
-                if cause == WaitCause::Nagle && self.is_open_loop {
+                if cause == ExchangeState::Nagle && self.is_open_loop {
                     all.extend(releasing_ack(direction, segment, first.ended_ns, back.longest_travel_ns));
                 }
                 all.push(ConnectionWait {
@@ -117,7 +117,7 @@ impl Reading<'_> {
         let answer = back.writes_with(&extent.reply).first()?;
         let waited = answer.began_ns.saturating_sub(read.ended_ns) >= MIN_WAIT_NS;
         waited.then(|| ConnectionWait {
-            cause: WaitCause::ServerProgram,
+            cause: ExchangeState::ServerProgram,
             end: End::Server,
             from: End::Client,
             from_ns: read.ended_ns,
@@ -138,7 +138,7 @@ impl Reading<'_> {
     fn wait_in_exchange(&self, extent: &Extent, waited: &ConnectionWait) -> Option<Wait> {
         let own = extent.bytes(waited.from);
         let (mut from_ns, mut bytes) = (waited.from_ns, waited.bytes.clone());
-        if waited.cause != WaitCause::DelayedAck {
+        if waited.cause != ExchangeState::DelayedAck {
             bytes = bytes.start.max(own.start)..bytes.end.min(own.end);
             if bytes.is_empty() {
                 return None;
@@ -149,7 +149,7 @@ impl Reading<'_> {
                 from_ns = direction.writes_with(&bytes).first()?.ended_ns;
             }
         }
-        let least_ns = if waited.cause == WaitCause::ServerProgram { MIN_WAIT_NS } else { self.min_wait_ns() };
+        let least_ns = if waited.cause == ExchangeState::ServerProgram { MIN_WAIT_NS } else { self.min_wait_ns() };
         let during_ns = waited.until_ns.min(extent.ended_ns).saturating_sub(from_ns.max(extent.began_ns));
         (during_ns >= least_ns).then(|| Wait {
             cause: waited.cause,
@@ -206,7 +206,7 @@ fn releasing_ack(
 fn delay(direction: &Direction<'_>, ack: &Ack, travel_ns: u64) -> Option<ConnectionWait> {
     let first = direction.first_segment(ack.first_byte + 1)?;
     Some(ConnectionWait {
-        cause: WaitCause::DelayedAck,
+        cause: ExchangeState::DelayedAck,
         end: other(direction.from),
         from: direction.from,
         from_ns: direction.arrived_ns(first.end_byte)?,

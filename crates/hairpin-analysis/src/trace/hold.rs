@@ -1,9 +1,10 @@
 //! Determines why written bytes were held.
 
-use hairpin_model::time_sequence::WaitCause;
+use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::trace::End;
 
 use super::direction::{Direction, Segment};
-use super::reading::{MAX_EFFECT_DELAY_NS, Reading};
+use super::reading::{MAX_EFFECT_DELAY_NS, MIN_WAIT_NS, Reading};
 use super::sending::{Corked, Sending};
 
 /// Linux releases corked data after about 200 ms (tcp(7), `TCP_CORK`). The timer counts in ticks and is at least the
@@ -19,22 +20,22 @@ impl Reading<'_> {
         sending: &Sending,
         segment: &Segment,
         from_ns: u64,
-    ) -> WaitCause {
+    ) -> ExchangeState {
         let mut from_ns = from_ns;
         if let Some(corked) = sending.corked_at(from_ns) {
             if self.is_cork_release(corked, segment, from_ns) {
-                return WaitCause::Cork;
+                return ExchangeState::Cork;
             }
             // After the cork was released, the bytes waited for another reason.
             match corked.release.filter(|release| release.ended_ns < segment.left_ns) {
                 Some(release) => from_ns = release.ended_ns,
-                None => return WaitCause::Unexplained,
+                None => return ExchangeState::Unexplained,
             }
         }
         match sending.nodelay {
-            Some(false) if self.left_with_the_ack(direction, segment, from_ns) => WaitCause::Nagle,
-            Some(true) if self.autocorked.is_some_and(|grown| grown > 0) => WaitCause::Autocork,
-            _ => WaitCause::Unexplained,
+            Some(false) if self.left_with_the_ack(direction, segment, from_ns) => ExchangeState::Nagle,
+            Some(true) if self.autocorked.is_some_and(|grown| grown > 0) => ExchangeState::Autocork,
+            _ => ExchangeState::Unexplained,
         }
     }
 
@@ -56,17 +57,21 @@ impl Reading<'_> {
     /// Whether Nagle's algorithm explains the wait: at the write, earlier bytes were unacknowledged, and these bytes
     /// left when all earlier bytes were acknowledged (RFC 896), or when the last earlier small segment was. That
     /// segment is enough, because Linux holds a small segment only while an earlier small segment is unacknowledged
-    /// (`tcp_minshall_check`, net/ipv4/tcp_output.c).
-    fn left_with_the_ack(&self, direction: &Direction<'_>, segment: &Segment, from_ns: u64) -> bool {
-        if segment.first_byte == 0 {
+    /// (`tcp_minshall_check`, net/ipv4/tcp_output.c). It never holds a full segment.
+    pub(super) fn left_with_the_ack(&self, direction: &Direction<'_>, segment: &Segment, from_ns: u64) -> bool {
+        let mss_bytes = self.sending[usize::from(direction.from == End::Server)].mss_bytes;
+        let is_full = mss_bytes.is_some_and(|mss| (segment.end_byte - segment.first_byte) as f64 >= mss);
+        if segment.first_byte == 0 || is_full {
             return false;
         }
         let ends = [Some(segment.first_byte), direction.last_small_before(segment.first_byte)];
         let mut acks = ends.into_iter().flatten().filter_map(|end_byte| direction.acknowledged(end_byte));
         // With the full `MAX_EFFECT_DELAY_NS`, every shorter hold would seem to end with an acknowledgment.
         let held_ns = segment.left_ns.saturating_sub(from_ns);
-        let at_once_ns = if self.is_open_loop { MAX_EFFECT_DELAY_NS.min(held_ns / 4) } else { MAX_EFFECT_DELAY_NS };
+        let is_short = self.is_open_loop || held_ns < MIN_WAIT_NS;
+        let at_once_ns = if is_short { MAX_EFFECT_DELAY_NS.min(held_ns / 4) } else { MAX_EFFECT_DELAY_NS };
         let at_once_ns = at_once_ns.saturating_add(self.trace.clock_error_ns);
-        acks.any(|ack| ack.at_ns > from_ns && segment.left_ns.abs_diff(ack.at_ns) <= at_once_ns)
+        let released_ns = segment.left_ns.saturating_sub(direction.release_ns);
+        acks.any(|ack| ack.at_ns > from_ns && released_ns.abs_diff(ack.at_ns) <= at_once_ns)
     }
 }

@@ -1,11 +1,12 @@
-//! Derives the exchanges of a traced round: the segments of their writes, how long each waited and why, and the time
-//! sequence of one exchange.
+//! Derives the exchanges of a traced round: the segments of their writes, how long each waited and why, the states of
+//! each exchange, and the time sequence of one.
 //!
 //! The cause of a wait is derived from evidence, never from its length: unacknowledged data, system calls, granted
 //! options, arrival times. Without evidence, the cause is `Unexplained`.
 
 mod direction;
 mod exchange;
+mod exchange_states;
 mod hold;
 mod own_clock;
 mod reading;
@@ -18,23 +19,40 @@ mod tests;
 use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Capture, Effective, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, TraceFigures, fact, fact_names,
+    Capture, Effective, EndReport, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, TraceFigures, TracedExchange,
+    fact, fact_names,
 };
 
 use direction::Direction;
+use exchange_states::{States, separate_cpu_waits, times_in_states};
 use reading::Reading;
 use sending::Sending;
 
 pub(crate) use sending::switch;
 pub(crate) use summary::summary;
 
-/// Computes the figures of a round's trace. `client` and `server` are the options granted to the ends; `exchange`
-/// describes the case's exchanges and is `None` for an open loop of messages.
+/// What is known of an end in addition to its trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AtEnd<'a> {
+    /// The options granted to the end.
+    pub options: &'a [Effective],
+    /// Time that the end waited for a CPU during the exchanges, in ns.
+    pub waited_for_cpu_ns: Option<u64>,
+}
+
+impl<'a> AtEnd<'a> {
+    fn of(end: &'a EndReport) -> Self {
+        Self { options: &end.options, waited_for_cpu_ns: end.waited_for_cpu_ns }
+    }
+}
+
+/// Computes the figures of a round's trace from whatever evidence it holds. `exchange` describes the case's exchanges and
+/// is `None` for an open loop of messages.
 pub fn trace_figures(
     trace: &RoundTrace,
     exchange: Option<&Exchange>,
-    client: &[Effective],
-    server: &[Effective],
+    client: AtEnd<'_>,
+    server: AtEnd<'_>,
 ) -> TraceFigures {
     let of_both = trace;
     let of_client = of_both.server_has_own_clock.then(|| own_clock::client_only(of_both));
@@ -42,31 +60,39 @@ pub fn trace_figures(
     let source = source(trace);
     let [mut out, mut back] = [End::Client, End::Server].map(|from| Direction::new(trace, source, from));
     if of_client.is_some() {
-        out.set_sender_only(own_clock::min_round_trip_ns(trace, &out));
+        let min_round_trip_ns = own_clock::min_round_trip_ns(trace, &out);
+        out.set_sender_only(min_round_trip_ns);
+        back.release_ns = min_round_trip_ns;
     }
     out.classify_acks(&back.segments, trace.clock_error_ns);
     back.classify_acks(&out.segments, trace.clock_error_ns);
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
-    let sending = [Sending::new(&trace.client.calls, client, more), Sending::new(&trace.server.calls, server, None)];
+    let sending =
+        [Sending::new(&trace.client, client.options, more), Sending::new(&trace.server, server.options, None)];
     let autocorked = autocorked(trace);
     let reading =
         Reading { trace, source, directions: [out, back], sending, autocorked, is_open_loop: exchange.is_none() };
     let waits = reading.waits();
-    let mut exchanges = reading.extents().map(|extent| reading.traced_exchange(&extent, &waits)).collect::<Vec<_>>();
-    if of_client.is_some() {
-        let numbered = (0..).zip(&mut exchanges);
-        numbered.for_each(|(number, exchange)| exchange.at_server_ns = own_clock::at_server_ns(of_both, number));
+    let states = States::new(&reading, &waits);
+    let (mut exchanges, mut spans) = (Vec::new(), Vec::new());
+    for (number, extent) in (0..).zip(reading.extents()) {
+        let at_server_ns = of_client.as_ref().and_then(|_| own_clock::at_server_ns(of_both, number));
+        spans.push(states.of(&extent, at_server_ns));
+        exchanges.push(TracedExchange { at_server_ns, ..reading.traced_exchange(&extent, &waits) });
     }
-    let sequence = reading.sequence(&exchanges, &waits);
-    TraceFigures { exchanges, sequence, autocorked, capture: trace.capture.clone() }
+    separate_cpu_waits(&mut spans, End::Client, client.waited_for_cpu_ns);
+    separate_cpu_waits(&mut spans, End::Server, server.waited_for_cpu_ns);
+    let states = times_in_states(&spans);
+    let sequence = reading.sequence(&exchanges, &waits, spans);
+    TraceFigures { exchanges, sequence, autocorked, capture: trace.capture.clone(), states }
 }
 
 /// Adds the figures of the trace to a measured round.
 pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     if let Outcome::Measured(measured) = &mut record.outcome {
-        let server = measured.server().map_or(&[][..], |end| &end.options);
+        let server = measured.server().map(AtEnd::of).unwrap_or_default();
         let exchange = record.order.case.primary().load.exchange();
-        measured.traced = Some(trace_figures(trace, exchange, &measured.client().options, server));
+        measured.traced = Some(trace_figures(trace, exchange, AtEnd::of(measured.client()), server));
     }
 }
 

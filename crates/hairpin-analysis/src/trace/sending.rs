@@ -2,11 +2,17 @@
 
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::CallKind;
-use hairpin_model::{Call, Effective};
+use hairpin_model::{Call, Effective, EndTrace, fact, fact_names};
 
 pub(super) struct Sending {
     /// `TCP_NODELAY`; `None` if unknown or changed during the round.
     pub(super) nodelay: Option<bool>,
+    /// Maximum payload of a segment.
+    pub(super) mss_bytes: Option<f64>,
+    /// `SO_MAX_PACING_RATE`, if it was set.
+    pub(super) pacing_bytes_per_s: Option<u64>,
+    /// `SO_SNDBUF` as granted.
+    pub(super) sndbuf_bytes: Option<u64>,
     corked: Vec<Corked>,
 }
 
@@ -19,10 +25,10 @@ pub(super) struct Corked {
 impl Sending {
     /// `more` is the request size if all writes of a request except the last were sent with `MSG_MORE`, which corks
     /// until the next write without `MSG_MORE`.
-    pub(super) fn new(calls: &[Call], options: &[Effective], more: Option<u64>) -> Self {
+    pub(super) fn new(end: &EndTrace, options: &[Effective], more: Option<u64>) -> Self {
         let mut corked = Vec::new();
         let mut from_ns = (switch(options, OptionName::Cork) == Some(true)).then_some(0);
-        for call in calls {
+        for call in &end.calls {
             let (begins, ends) = match call.kind {
                 CallKind::Cork => (true, false),
                 CallKind::Uncork => (false, true),
@@ -39,7 +45,16 @@ impl Sending {
             }
         }
         corked.extend(from_ns.map(|from_ns| Corked { from_ns, release: None }));
-        Self { nodelay: switch(options, OptionName::Nodelay), corked }
+        let number = |name: OptionName| {
+            options.iter().find(|option| option.name == name)?.after.parse().ok().filter(|value| *value > 0)
+        };
+        Self {
+            nodelay: switch(options, OptionName::Nodelay),
+            mss_bytes: fact::number(&end.before, fact_names::SND_MSS_BYTES),
+            pacing_bytes_per_s: number(OptionName::PacingRate),
+            sndbuf_bytes: number(OptionName::Sndbuf),
+            corked,
+        }
     }
 
     pub(super) fn corked_at(&self, at_ns: u64) -> Option<&Corked> {

@@ -2,7 +2,7 @@
 
 use hairpin_model::time_sequence::{Event, EventKind, Source};
 use hairpin_model::trace::{CallKind, End};
-use hairpin_model::{Call, Packet, TimeSequence, TracedExchange};
+use hairpin_model::{Call, Packet, StateSpan, TimeSequence, TracedExchange};
 
 use super::direction::{Direction, end_of, other};
 use super::exchange::{ConnectionWait, Extent};
@@ -14,7 +14,13 @@ const MAX_TYPICAL_DEVIATION: f64 = 0.25;
 
 impl Reading<'_> {
     /// Returns the last typical exchange after the first; `None` if no exchange ended.
-    pub(super) fn sequence(&self, exchanges: &[TracedExchange], waits: &[ConnectionWait]) -> Option<TimeSequence> {
+    /// `spans` are the states of each exchange.
+    pub(super) fn sequence(
+        &self,
+        exchanges: &[TracedExchange],
+        waits: &[ConnectionWait],
+        mut spans: Vec<Vec<StateSpan>>,
+    ) -> Option<TimeSequence> {
         let place = typical_index(exchanges)?;
         let extent = self.extents().nth(place)?;
         let mut events = self.handshake(&extent);
@@ -37,6 +43,7 @@ impl Reading<'_> {
             duration_ns: extent.time(extent.ended_ns),
             events,
             waits: self.waits_of(&extent, waits),
+            states: spans.swap_remove(place),
         })
     }
 

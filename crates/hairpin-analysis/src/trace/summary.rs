@@ -1,8 +1,9 @@
 //! Computes the trace summary that a run stores for each case, and the cost of tracing.
 
 use hairpin_model::round::Purpose;
-use hairpin_model::{Capture, Figure, Measured, RoundRecord, TraceFigures, TraceSummary};
+use hairpin_model::{Capture, Figure, Measured, RoundRecord, StateUnion, TraceFigures, TraceSummary};
 
+use super::exchange_states::over_rounds;
 use crate::compare::{as_ratio, by_block, difference_by_block};
 use crate::statistics::interval::{Over, span_s};
 use crate::valid_rounds;
@@ -13,13 +14,18 @@ pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
     // The last round with saved packets, or else the last traced round.
     let traced =
         rounds.iter().filter_map(|round| Some((round.number, of_purpose(round, Purpose::Traced)?.traced.as_ref()?)));
-    let (_, figures) = traced.max_by_key(|(number, figures)| (is_saved(figures), *number))?;
+    let (_, figures) = traced.clone().max_by_key(|(number, figures)| (is_saved(figures), *number))?;
+    let count = |figures: &TraceFigures| figures.exchanges.len() as u64;
+    let states = over_rounds(traced.clone().map(|(_, figures)| (figures.states.as_slice(), count(figures))));
     let cost = cost(rounds);
     Some(TraceSummary {
         sequence: figures.sequence.clone(),
         capture: figures.capture.clone(),
         cost_ns: cost.map(|(difference_ns, _)| difference_ns),
         cost_ratio: cost.map(|(_, ratio)| ratio),
+        exchanges: traced.map(|(_, figures)| count(figures)).sum(),
+        unions: StateUnion::among(&states),
+        states,
     })
 }
 

@@ -5,16 +5,18 @@ mod two_hosts;
 
 use std::ops::Range;
 
-use hairpin_model::time_sequence::{EventKind, WaitCause};
-use hairpin_model::{TimeSequence, TracedExchange};
+use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::time_sequence::EventKind;
+use hairpin_model::{SocketSample, TimeSequence, TracedExchange};
 
-use hairpin_model::trace::{CallKind, StampKind};
+use hairpin_model::options::OptionName;
+use hairpin_model::trace::{CallKind, Recovery, StampKind};
 use hairpin_model::{Call, EndTrace, Packet, Stamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::small_writes;
 use crate::fixture::traces::{self, MS, REQUEST, US, Wiretap, switches, uncaptured};
+use crate::fixture::{granted, small_writes};
 
 /// Returns the trace without and with its capture; the results must be identical.
 fn both(trace: RoundTrace) -> [RoundTrace; 2] {
@@ -22,10 +24,12 @@ fn both(trace: RoundTrace) -> [RoundTrace; 2] {
 }
 
 fn figures(trace: &RoundTrace, remedy: &str, client: &[Effective]) -> TraceFigures {
-    trace_figures(trace, small_writes(remedy).primary().load.exchange(), client, &switches("off", "off"))
+    let off = switches("off", "off");
+    let [client, server] = [client, &off].map(|options| AtEnd { options, waited_for_cpu_ns: Some(0) });
+    trace_figures(trace, small_writes(remedy).primary().load.exchange(), client, server)
 }
 
-fn causes(exchange: &TracedExchange) -> Vec<WaitCause> {
+fn causes(exchange: &TracedExchange) -> Vec<ExchangeState> {
     exchange.waits.iter().map(|wait| wait.cause).collect()
 }
 
@@ -44,10 +48,10 @@ fn held_writes_are_blamed_on_nagle_and_the_late_acknowledgment_is_seen() {
         assert_eq!((last.writes, last.segments), (100, 2));
         assert_eq!(causes(&figures.exchanges[0]), [], "the first exchange is acknowledged at once");
         let [nagle, delayed] = &last.waits[..] else { panic!("two waits: {:?}", last.waits) };
-        assert_eq!((delayed.cause, delayed.end), (WaitCause::DelayedAck, End::Server));
+        assert_eq!((delayed.cause, delayed.end), (ExchangeState::DelayedAck, End::Server));
         assert_eq!((delayed.first_byte, delayed.end_byte), (0, 2));
         assert!((40 * MS..41 * MS).contains(&u64::try_from(delayed.until_ns - delayed.from_ns).unwrap()));
-        assert_eq!((nagle.cause, nagle.end), (WaitCause::Nagle, End::Client));
+        assert_eq!((nagle.cause, nagle.end), (ExchangeState::Nagle, End::Client));
         assert_eq!((nagle.first_byte, nagle.end_byte), (2, 200));
         assert_eq!(nagle.from_ns, i64::try_from(2 * US).unwrap(), "from the second write's return");
         assert!(nagle.until_ns.abs_diff(delayed.until_ns) <= 2 * traces::TRAVEL);
@@ -79,16 +83,16 @@ fn a_sleeping_server_is_blamed_on_the_server_program_and_its_late_acknowledgment
     for trace in both(traces::one_write(40 * MS)) {
         let figures = figures(&trace, "default", &switches("off", "off"));
         let [server] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
-        assert_eq!((server.cause, server.end, server.end_byte), (WaitCause::ServerProgram, End::Server, 200));
+        assert_eq!((server.cause, server.end, server.end_byte), (ExchangeState::ServerProgram, End::Server, 200));
         assert!((server.until_ns - server.from_ns).unsigned_abs().abs_diff(40 * MS) <= US);
     }
     for trace in both(traces::one_write(50 * MS)) {
         let figures = figures(&trace, "default", &switches("off", "off"));
-        assert_eq!(causes(steady(&figures)), [WaitCause::ServerProgram, WaitCause::DelayedAck]);
+        assert_eq!(causes(steady(&figures)), [ExchangeState::ServerProgram, ExchangeState::DelayedAck]);
     }
     for trace in both(traces::acknowledged_in_time()) {
         let figures = figures(&trace, "default", &switches("off", "off"));
-        assert_eq!(causes(steady(&figures)), [WaitCause::ServerProgram]);
+        assert_eq!(causes(steady(&figures)), [ExchangeState::ServerProgram]);
     }
 }
 
@@ -97,15 +101,15 @@ fn a_cork_explains_bytes_that_left_at_its_release_or_time_out() {
     for trace in both(traces::cork_forgotten()) {
         let figures = figures(&trace, "cork-forgotten", &switches("off", "on"));
         let [wait] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
-        assert_eq!((wait.cause, wait.first_byte, wait.end_byte), (WaitCause::Cork, 0, 200));
+        assert_eq!((wait.cause, wait.first_byte, wait.end_byte), (ExchangeState::Cork, 0, 200));
         let uncorked = self::figures(&trace, "default", &switches("off", "off"));
-        assert_eq!(causes(steady(&uncorked)), [WaitCause::Unexplained], "the same wait without a cork");
+        assert_eq!(causes(steady(&uncorked)), [ExchangeState::Unexplained], "the same wait without a cork");
     }
     for trace in both(traces::more(3 * MS)) {
         let figures = figures(&trace, "more", &switches("off", "off"));
-        assert_eq!(causes(steady(&figures)), [WaitCause::Cork], "MSG_MORE corks until the last write");
+        assert_eq!(causes(steady(&figures)), [ExchangeState::Cork], "MSG_MORE corks until the last write");
         let plain = self::figures(&trace, "default", &switches("off", "off"));
-        assert_eq!(causes(steady(&plain)), [WaitCause::Unexplained]);
+        assert_eq!(causes(steady(&plain)), [ExchangeState::Unexplained]);
     }
 }
 
@@ -129,7 +133,7 @@ fn held_without_a_reason() -> Wiretap {
 fn bytes_that_waited_for_no_acknowledgment_are_not_blamed_on_nagle() {
     for trace in both(held_without_a_reason().trace) {
         let figures = figures(&trace, "default", &switches("off", "off"));
-        assert_eq!(causes(steady(&figures)), [WaitCause::Unexplained]);
+        assert_eq!(causes(steady(&figures)), [ExchangeState::Unexplained]);
     }
 }
 
@@ -138,7 +142,11 @@ fn nagle_needs_an_option_that_is_known_to_be_off() {
     for trace in both(traces::none()) {
         for client in [Vec::new(), switches("on", "off")] {
             let figures = figures(&trace, "default", &client);
-            assert_eq!(causes(steady(&figures)), [WaitCause::Unexplained, WaitCause::DelayedAck], "{client:?}");
+            assert_eq!(
+                causes(steady(&figures)),
+                [ExchangeState::Unexplained, ExchangeState::DelayedAck],
+                "{client:?}"
+            );
         }
     }
 }
@@ -147,7 +155,7 @@ fn nagle_needs_an_option_that_is_known_to_be_off() {
 fn autocorking_needs_its_counter() {
     let mut tap = held_without_a_reason();
     let nodelay = switches("on", "off");
-    for (times, cause) in [(0, WaitCause::Unexplained), (7, WaitCause::Autocork)] {
+    for (times, cause) in [(0, ExchangeState::Unexplained), (7, ExchangeState::Autocork)] {
         tap.autocorked(times);
         for trace in both(tap.trace.clone()) {
             let figures = figures(&trace, "nodelay", &nodelay);
@@ -172,7 +180,7 @@ fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
     for trace in both(tap.trace) {
         let figures = figures(&trace, "default", &switches("off", "off"));
         let bytes = |exchange: &TracedExchange| {
-            let nagle = exchange.waits.iter().find(|wait| wait.cause == WaitCause::Nagle);
+            let nagle = exchange.waits.iter().find(|wait| wait.cause == ExchangeState::Nagle);
             nagle.map(|wait| (wait.from_ns, wait.first_byte, wait.end_byte))
         };
         let held = Some((1_000, 0, 200));
@@ -202,11 +210,11 @@ fn bytes_held_after_the_release_of_a_cork_may_wait_for_nagle() {
             figures.exchanges.iter().map(causes).collect::<Vec<_>>()
         };
         let [first, second] = &causes_of(&trace)[..] else { panic!("two exchanges") };
-        assert!(!first.contains(&WaitCause::Nagle), "{first:?}");
-        assert!(second.contains(&WaitCause::Nagle), "{second:?}");
+        assert!(!first.contains(&ExchangeState::Nagle), "{first:?}");
+        assert!(second.contains(&ExchangeState::Nagle), "{second:?}");
         let mut never_released = trace;
         never_released.client.calls.retain(|call| call.kind != CallKind::Uncork);
-        assert!(causes_of(&never_released)[1].contains(&WaitCause::Unexplained));
+        assert!(causes_of(&never_released)[1].contains(&ExchangeState::Unexplained));
     }
 }
 
@@ -217,7 +225,7 @@ fn packets_with_gaps_are_replaced_by_the_stamps() {
     trace.packets.truncate(9);
     let figures = figures(&trace, "default", &switches("off", "off"));
     assert_eq!(figures.sequence.as_ref().unwrap().source, Source::KernelTimestamps);
-    assert_eq!(causes(steady(&figures)), [WaitCause::Nagle, WaitCause::DelayedAck]);
+    assert_eq!(causes(steady(&figures)), [ExchangeState::Nagle, ExchangeState::DelayedAck]);
 }
 
 #[test]
@@ -226,7 +234,7 @@ fn packets_without_stamps_show_the_waits_too() {
     trace.client.stamps.clear();
     trace.server.stamps.clear();
     let figures = figures(&trace, "default", &switches("off", "off"));
-    assert_eq!(causes(steady(&figures)), [WaitCause::Nagle, WaitCause::DelayedAck]);
+    assert_eq!(causes(steady(&figures)), [ExchangeState::Nagle, ExchangeState::DelayedAck]);
 }
 
 fn kinds(sequence: &TimeSequence) -> Vec<(EventKind, End)> {
@@ -283,7 +291,7 @@ fn an_atypical_last_exchange_is_not_drawn() {
 
 #[test]
 fn an_empty_or_broken_trace_has_no_figures() {
-    let nothing = trace_figures(&RoundTrace::default(), None, &[], &[]);
+    let nothing = trace_figures(&RoundTrace::default(), None, AtEnd::default(), AtEnd::default());
     assert_eq!(nothing, TraceFigures::default());
     let mut broken = traces::none();
     broken.exchange_ended_ns.truncate(2);
@@ -305,7 +313,9 @@ fn any_end() -> impl Strategy<Value = EndTrace> {
     let calls = proptest::collection::vec(call, 0..12);
     let stamp = (proptest::sample::select(StampKind::ALL.to_vec()), any_number(), any_number());
     let stamps = proptest::collection::vec(stamp, 0..12);
-    (calls, stamps).prop_map(|(calls, stamps)| EndTrace {
+    let samples = proptest::collection::vec(any_sample(), 0..6);
+    (calls, stamps, samples).prop_map(|(calls, stamps, samples)| EndTrace {
+        samples,
         calls: calls
             .into_iter()
             .map(|(kind, began_ns, ended_ns, first_byte, end_byte)| Call {
@@ -321,9 +331,29 @@ fn any_end() -> impl Strategy<Value = EndTrace> {
     })
 }
 
+fn any_sample() -> impl Strategy<Value = SocketSample> {
+    let bytes = (any_number(), any_number(), any_number(), any_number());
+    let rest = (any_number(), any_number(), any_number(), any_number(), any_number());
+    let recovery = proptest::option::of(proptest::sample::select(Recovery::ALL.to_vec()));
+    (any_number(), bytes, rest, recovery).prop_map(|(at_ns, bytes, rest, recovery)| SocketSample {
+        at_ns,
+        acked_bytes: bytes.0,
+        unacked_bytes: bytes.1,
+        not_sent_bytes: bytes.2,
+        received_bytes: bytes.3,
+        unacked_segments: rest.0,
+        cwnd_segments: rest.1,
+        send_window_bytes: rest.2,
+        unread_bytes: rest.3,
+        min_rtt_ns: rest.4,
+        recovery,
+    })
+}
+
 fn any_packet() -> impl Strategy<Value = Packet> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    let bytes = (any_number(), any_number(), proptest::option::of(any_number()));
+    let ack = (proptest::option::of(any_number()), proptest::option::of(any_number()));
+    let bytes = (any_number(), any_number(), ack);
     let times = (any_number(), proptest::option::of(any_number()));
     (times, any::<bool>(), flags, bytes).prop_map(|((at_ns, arrived_ns), client, (syn, fin, rst), bytes)| Packet {
         at_ns,
@@ -334,8 +364,9 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         psh: false,
         first_byte: bytes.0,
         end_byte: bytes.1,
-        ack_byte: bytes.2,
+        ack_byte: bytes.2.0,
         length_bytes: 66,
+        window_bytes: bytes.2.1,
         arrived_ns,
     })
 }
@@ -349,15 +380,31 @@ proptest! {
         packets in proptest::collection::vec(any_packet(), 0..12),
         times in proptest::collection::vec((any_number(), any_number()), 0..4),
         (request_bytes, reply_bytes, clock_error_ns) in (any_number(), any_number(), any_number()),
+        (own_clock, nodelay, sndbuf) in (any::<bool>(), any::<bool>(), any_number()),
     ) {
+        let mut options = switches(if nodelay { "on" } else { "off" }, "on");
+        let numbers = [OptionName::Sndbuf, OptionName::PacingRate];
+        options.extend(numbers.map(|name| granted(name, &sndbuf.to_string())));
         let (exchange_began_ns, exchange_ended_ns) = times.into_iter().unzip();
         let trace = RoundTrace {
             exchange_began_ns, exchange_ended_ns, request_bytes, reply_bytes, clock_error_ns, client, server, packets,
             ..RoundTrace::default()
         };
-        for trace in both(trace) {
-            let figures = figures(&trace, "more", &switches("off", "on"));
+        for mut trace in both(trace) {
+            trace.server_has_own_clock = own_clock;
+            let figures = figures(&trace, "more", &options);
             prop_assert_eq!(figures.exchanges.len(), trace.exchange_began_ns.len());
+            // States cover each exchange exactly, without overlaps.
+            let Some(sequence) = figures.sequence else { continue };
+            let whole_ns = figures.exchanges[usize::try_from(sequence.exchange).unwrap() - 1].duration_ns;
+            let mut at_ns = 0;
+            for span in &sequence.states {
+                prop_assert!(span.from_ns == at_ns && span.until_ns > at_ns, "{:?}", sequence.states);
+                at_ns = span.until_ns;
+            }
+            prop_assert_eq!(at_ns, whole_ns);
+            let shares: f64 = figures.states.iter().map(|time| time.share).sum();
+            prop_assert!(figures.states.is_empty() || (shares - 1.0).abs() < 1e-9, "{:?}", figures.states);
         }
     }
 }

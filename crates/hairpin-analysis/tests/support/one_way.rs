@@ -10,7 +10,7 @@ use super::{Fixture, back_to_back};
 pub fn messages(transport: &str, batch: u64) -> Case {
     Case::of(Flow::one_way(
         transport,
-        Load::Messages { size_bytes: 64, batch, timestamps: hairpin_model::flow::Timestamps::Sampled },
+        Load::Messages { size_bytes: 64, batch, observer: hairpin_model::flow::Observer::Sampled },
         Direction::Up,
     ))
 }

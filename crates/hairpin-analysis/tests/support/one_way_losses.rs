@@ -9,7 +9,7 @@ use super::{Fixture, back_to_back};
 pub fn messages(transport: &str) -> Case {
     Case::of(Flow::one_way(
         transport,
-        Load::Messages { size_bytes: 100, batch: 1, timestamps: hairpin_model::flow::Timestamps::Sampled },
+        Load::Messages { size_bytes: 100, batch: 1, observer: hairpin_model::flow::Observer::Sampled },
         Direction::Up,
     ))
 }

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hairpin_model::flow::{ConnectionUse, Direction};
+use hairpin_model::flow::{ConnectionUse, Direction, Observer};
 use hairpin_model::trace::End;
 use hairpin_model::{
     Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, FailureKind, Flow, Noise, RoundOrder, Streamed,
@@ -25,6 +25,7 @@ use super::opening::{
 use super::start::Server;
 use super::{Host, is_woken};
 use crate::barrier::Barrier;
+use crate::capture::reader::CaptureProcess;
 use crate::control::{Message, Progress};
 use crate::links::LinkEnd;
 use crate::links::addresses::FAR;
@@ -131,8 +132,10 @@ impl Client<'_> {
         server.send(&Message::Begin)?;
         let started_ns = clock.now_ns().saturating_sub(started.all_connected_ns);
         observers.mark(Mark::Load(&wires));
+        let captures = order.case.primary().load.observer() == Observer::Capture;
+        let capture = captures.then(|| CaptureProcess::start(card.protocol, &wires[0].effective())).transpose()?;
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
-        let EndCounts { streamed, system_calls, warm_up_messages, interrupted } =
+        let EndCounts { streamed, system_calls, warm_up_messages, interrupted, observed } =
             load.run(&mut wires, server, &mut observers)?;
         // A server that receives ends when it has all data. A server that sends keeps its wires open until then.
         if order.case.primary().direction == Direction::Down {
@@ -140,13 +143,14 @@ impl Client<'_> {
         }
         let mut server = server.report()?;
         observers.end();
+        let captured = capture.map(CaptureProcess::finish).transpose()?.unwrap_or_default();
         let after = facts_of_each(&wires);
         drop(wires);
         let Observations { report, noise, .. } = observers.report(Observations::default());
         let link = self.link.take().map(Link::finish).transpose()?;
         let report = EndReport {
             options: effective(card, &opening::asked(&order.case, End::Client), &options, &after),
-            facts: [counters(one_way::facts_of_all(order, card, &after)), report.facts].concat(),
+            facts: [counters(one_way::facts_of_all(order, card, &after)), observed, captured, report.facts].concat(),
             system_calls,
             warm_up_messages: Some(warm_up_messages),
             waking_ns,

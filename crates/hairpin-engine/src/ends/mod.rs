@@ -42,7 +42,6 @@ pub struct Host {
     /// The network namespace of this end, if a link connects the ends.
     pub namespace: Option<PathBuf>,
     /// The server's address, if the ends are on two hosts.
-    #[serde(default)]
     pub across: Option<SocketAddr>,
 }
 

@@ -8,11 +8,12 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Pacing, Source};
+use hairpin_model::flow::{Build, ConnectionUse, Direction, MAX_WIRES, Observer, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
     Card, EndReport, Fact, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting,
+    fact_names,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
@@ -28,7 +29,9 @@ use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::states::MAX_READINGS as MAX_STATES;
 use hairpin_loops::driver::time_line::MAX_INTERVALS;
 use hairpin_loops::driver::times::MAX_ROWS;
-use hairpin_loops::driver::{Counts, Marks, Offering, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer};
+use hairpin_loops::driver::{
+    self, Counts, Marks, Offering, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer,
+};
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
 /// Messages that are missing after a silence of this many ns count as lost. The delays of a link extend this time.
@@ -76,6 +79,8 @@ pub(super) struct EndCounts {
     pub(super) system_calls: Option<u64>,
     pub(super) warm_up_messages: u64,
     pub(super) interrupted: bool,
+    /// What the observer recorded.
+    pub(super) observed: Vec<Fact>,
 }
 
 /// Refuses a flow that exceeds this end's limits.
@@ -101,6 +106,8 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
             format!("cannot send at that rate: it must be above 0 and at most {MAX_PER_S} messages/s"),
             "use another rate",
         )
+    } else if flow.build == Build::Unoptimised && !matches!(flow.load, Load::Messages { .. }) {
+        (format!("no unoptimised loop exists for the load {}", flow.load.kind()), "use the optimised build")
     } else {
         return Ok(());
     };
@@ -216,12 +223,31 @@ impl OneWay<'_> {
         let system_calls = calls.map(|calls| calls + outcome.waits);
         let Counts { messages_sent, messages_received, .. } = outcome.total.warm_up;
         let warm_up_messages = messages_sent + messages_received;
+        let observed = self.check_observed(&outcome)?;
         let mut streamed = outcome.streamed(self.sends());
         if let Some(sent) = &mut streamed.departures {
             sent.no_feedback_ns = no_feedback_ns;
         }
         let interrupted = self.stop.load(Ordering::Relaxed);
-        Ok(EndCounts { interrupted, streamed, system_calls, warm_up_messages })
+        Ok(EndCounts { interrupted, streamed, system_calls, warm_up_messages, observed })
+    }
+
+    /// Returns what the observer recorded, which must be every message.
+    fn check_observed(&self, outcome: &Outcome) -> Result<Vec<Fact>, Failure> {
+        let Counts { messages_sent, messages_received, .. } = outcome.total.all();
+        let messages = messages_sent + messages_received;
+        match outcome.observed {
+            Some(recorded) if recorded != messages => {
+                let observer = self.order.case.primary().load.observer();
+                let cause =
+                    format!("{}: the observer {observer} recorded {recorded} of {messages} messages", self.end);
+                let hint = "is the file system of temporary files full?";
+                Err(Failure::new(FailureKind::Unexpected, cause, hint))
+            }
+            recorded => {
+                Ok(recorded.into_iter().map(|count| Fact::number(fact_names::OBSERVED, count as f64)).collect())
+            }
+        }
     }
 
     fn send(
@@ -251,7 +277,7 @@ impl OneWay<'_> {
                 within_ns: order.deadline_ns,
                 stop,
             };
-            return self.whole(offering.run(wires, marks));
+            return self.whole(driver::offer(&offering, wires, marks));
         }
         let sending = Sending {
             clock: self.clock,
@@ -259,7 +285,7 @@ impl OneWay<'_> {
             waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            timestamps: order.case.primary().load.timestamps(),
+            observer: order.case.primary().load.observer(),
             source: if let Load::Stream { source, .. } = order.case.primary().load { source } else { Source::Buffer },
             unchanging: order.case.primary().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
@@ -268,7 +294,11 @@ impl OneWay<'_> {
             within_ns: order.deadline_ns,
             stop,
         };
-        self.whole(sending.run(wires, marks))
+        let send = match order.case.primary().build {
+            Build::Optimised => driver::send,
+            Build::Unoptimised => hairpin_loops_unoptimised::send,
+        };
+        self.whole(send(&sending, wires, marks))
     }
 
     fn receive(
@@ -282,6 +312,13 @@ impl OneWay<'_> {
             Load::Offered { offered_per_s, pacing: Pacing::Kernel, .. } => Some(1e9 / offered_per_s),
             _ => None,
         };
+        if load.observer() == Observer::Timestamps {
+            let stamped = wires.iter_mut().try_for_each(|wire| wire.stamp_arrivals());
+            stamped.map_err(|error| {
+                let cause = format!("{}: {error}", self.end);
+                Failure::new(&error, cause, "use another --observer")
+            })?;
+        }
         let receiving = Receiving {
             clock: self.clock,
             boundaries: self.card.boundaries,
@@ -290,7 +327,7 @@ impl OneWay<'_> {
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
             read_size_bytes: if matches!(load, Load::Stream { .. }) { READ_BYTES.1 } else { READ_BYTES.0 },
-            timestamps: load.timestamps(),
+            observer: load.observer(),
             gaps_of_ns,
             keep_times: self.keep_times(),
             quiet_ns: QUIET_NS.saturating_add(longest_gap_ns(&self.order.case)),
@@ -298,7 +335,11 @@ impl OneWay<'_> {
             within_ns: self.order.deadline_ns.saturating_add(self.order.timeout_ns),
             stop,
         };
-        self.whole(receiving.run(wires, marks))
+        let receive = match self.order.case.primary().build {
+            Build::Optimised => driver::receive,
+            Build::Unoptimised => hairpin_loops_unoptimised::receive,
+        };
+        self.whole(receive(&receiving, wires, marks))
     }
 
     fn waiting(&self) -> Waiting {
@@ -499,6 +540,21 @@ impl Marks for ControlMarks<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_messages_have_an_unoptimised_loop() {
+        let card = super::super::opening::transport("tcp").unwrap().card();
+        let refused = |load: Load| {
+            let flow = Flow { build: Build::Unoptimised, ..Flow::one_way("tcp", load, Direction::Up) };
+            check(&flow, &card).err().map(|failure| failure.to_string())
+        };
+        let messages = Load::Messages { size_bytes: 64, batch: 1, timestamps: Default::default() };
+        assert_eq!(refused(messages), None);
+        let stream = refused(Load::Stream { write_size_bytes: 64, source: Source::Buffer }).unwrap();
+        assert!(stream.contains("no unoptimised loop exists for the load stream"), "{stream}");
+        let ping_pong = Flow { build: Build::Unoptimised, ..Flow::ping_pong("tcp") };
+        assert!(check(&ping_pong, &card).is_err());
+    }
 
     #[test]
     fn a_server_report_with_impossible_counts_is_refused() {

@@ -289,7 +289,7 @@ fn one_way(
     let report = observers.report(Observations::default()).report;
     Ok(EndReport {
         options: effective(card, &opening::asked(&round.case, End::Server), &before, &after),
-        facts: [counters(one_way::facts_of_all(round, card, &after)), report.facts].concat(),
+        facts: [counters(one_way::facts_of_all(round, card, &after)), ran.observed, report.facts].concat(),
         streamed: vec![ran.streamed],
         system_calls: ran.system_calls,
         warm_up_messages: Some(ran.warm_up_messages),

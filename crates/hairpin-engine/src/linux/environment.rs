@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use hairpin_model::environment::NetworkNamespace;
+use hairpin_loops::recorder;
+use hairpin_model::environment::{ClockFacts, NetworkNamespace};
 use hairpin_model::{Environment, Interface};
 
 use crate::engine::Engine;
@@ -44,7 +45,7 @@ pub fn read(engine: &Engine) -> Environment {
         memory_limit_bytes: cgroup::memory_limit_bytes(Path::new("/")),
         container: cgroup::container(Path::new("/")),
         hypervisor: hypervisor(&cpu_info),
-        clock: engine.clock.facts(),
+        clock: ClockFacts { recorder_cost_ns: Some(recorder::cost_ns(&engine.clock)), ..engine.clock.facts() },
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         idle_states: idle_states(),
         mitigations: mitigations(),

@@ -23,10 +23,12 @@ const UDP: &[Counter] = &[
 ];
 
 /// Number of small writes delayed because an earlier packet was still in the device's queue (`tcp_should_autocork`,
-/// net/ipv4/tcp.c), over all connections of this network namespace; `None` if the kernel does not count them.
-pub(crate) fn autocorked() -> Option<Fact> {
-    let text = file("netstat")?;
-    Some(Fact::number(fact_names::AUTOCORKING, counter(&text, "TcpExt:", "TCPAutoCorking")? as f64))
+/// net/ipv4/tcp.c), and of retransmissions, over all connections of this network namespace. Omits what the kernel does not
+/// count.
+pub(crate) fn of_the_namespace() -> Vec<Fact> {
+    let text = file("netstat").unwrap_or_default();
+    let autocorked = (fact_names::AUTOCORKING, "TcpExt:", "TCPAutoCorking");
+    facts(&[&[autocorked], TCP].concat(), |group, name| counter(&text, group, name))
 }
 
 /// The kernel's counters of a network namespace that carries only one connection, over the transport of `card`. Omits
@@ -123,9 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_has_the_counter() {
-        let told = autocorked().expect("Linux has had this counter since 3.14");
-        assert_eq!(told.name, fact_names::AUTOCORKING);
+    fn this_kernel_has_the_counters() {
+        let told: Vec<String> = of_the_namespace().into_iter().map(|fact| fact.name).collect();
+        assert_eq!(told[0], fact_names::AUTOCORKING, "Linux has had this counter since 3.14");
+        assert!(told.iter().any(|name| name == fact_names::LOSS_PROBES), "{told:?}");
     }
 
     #[test]

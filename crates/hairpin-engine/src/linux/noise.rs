@@ -34,16 +34,11 @@ impl Observer for MachineNoise {
     }
 }
 
-/// Tasks of other programs that are running or ready to run.
-pub(crate) fn runnable_of_others() -> u64 {
-    Reading::now().runnable.saturating_sub(1)
-}
-
 /// A reading of the machine's counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
     load: f64,
-    runnable: u64,
+    pub(crate) runnable: u64,
     steal_ns: u64,
     busy_ns: u64,
     cpus: Vec<CpuNoise>,

@@ -210,6 +210,6 @@ fn stream(wire: &mut dyn Wire) -> &mut dyn Stream {
 /// The kernel's counters now.
 fn readings(wire: &dyn Wire) -> Vec<Fact> {
     let mut facts = opening::counters(wire.effective());
-    facts.extend(netstat::autocorked());
+    facts.extend(netstat::of_the_namespace());
     facts
 }

@@ -8,7 +8,7 @@
 //! - both ends block in system calls, as in most programs; with several connections they use epoll.
 //! - 200 ms per round after a warm-up of 100 ms; over a link, each extends to 20 round trips, at most 1 s.
 
-use hairpin_model::flow::{Direction, Timestamps};
+use hairpin_model::flow::{Build, Direction, Observer};
 use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Refused};
 
 use crate::budget;
@@ -25,7 +25,7 @@ pub const MESSAGE_RATE: Experiment = Experiment {
     question: "How many messages per second get through, and at what latency?",
     knobs: KNOBS,
     plan,
-    repeats: |case| matches!(case.primary().load, Load::Messages { .. }),
+    repeats: |case| matches!(case.primary().load, Load::Messages { observer: Observer::Sampled, .. }),
     refine: None,
 };
 
@@ -43,11 +43,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&["1", "8", "64"])
         .print(|repeat| repeat.values("", |case| Some(case.primary().load.batch().to_string()))),
-    Knob::new("timestamps", "WHICH", KnobKind::Words(Timestamps::WORDS))
-        .help("Messages whose latency is recorded: sampled, every, or none, which only counts them")
-        .many()
-        .or(&["sampled"])
-        .print(|repeat| repeat.values("sampled", |case| Some(case.primary().load.timestamps().to_string()))),
+    one_way::BUILD,
     one_way::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
@@ -78,14 +74,10 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         // With all three there would be no time for intervals.
         batches.retain(|batch| *batch != 8);
     }
-    let which = knobs.choices("timestamps", Timestamps::ALL);
     let mut loads = Vec::new();
     for size_bytes in knobs.values("size") {
-        for batch in &batches {
-            let load =
-                |timestamps: &Timestamps| Load::Messages { size_bytes, batch: *batch, timestamps: *timestamps };
-            loads.extend(which.iter().map(load));
-        }
+        let load = |batch: &u64| Load::Messages { size_bytes, batch: *batch, observer: Observer::Sampled };
+        loads.extend(batches.iter().map(load));
     }
     let first = |card: &Card| Case::of(Flow::one_way(card.name, Load::PLAIN, Direction::Up));
     Combinations::default()
@@ -93,6 +85,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         .each(knobs.choices("direction", Direction::ONE_WAY), |case, way| case.primary_mut().direction = way)
         .each(one_way::counts(knobs, "connections"), |case, count| case.primary_mut().connections = count)
         .each(one_way::counts(knobs, "threads"), |case, count| case.primary_mut().threads = count)
+        .each(knobs.choices("build", Build::ALL), |case, build| case.primary_mut().build = build)
         .in_circumstances(knobs, capabilities, |_| true)?
         .with_replicates(knobs)
         .plan(&candidates, capabilities, first, |case, _| lengths.planned(case, knobs, capabilities))

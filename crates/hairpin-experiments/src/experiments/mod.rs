@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod bulk;
 pub mod message_rate;
+pub mod observer;
 pub mod offered_load;
 pub mod round_trip;
 pub mod small_writes;
@@ -24,6 +25,7 @@ pub const ALL: &[Experiment] = &[
     bulk::BULK,
     offered_load::OFFERED_LOAD,
     under_load::UNDER_LOAD,
+    observer::OBSERVER,
     which::WHICH,
 ];
 

@@ -11,11 +11,8 @@
 //! - two CPUs, because a sender that polls the clock would keep the receiver off its CPU.
 //! - 200 ms per round after a warm-up of 100 ms; over a link, each extends to 20 round trips, at most 1 s.
 
-use hairpin_model::card::IPV4_MTU_BYTES;
 use hairpin_model::flow::{Direction, Pacing};
-use hairpin_model::{
-    AnsweredBy, Arrivals, Card, Case, Flow, HostCapabilities, Load, Refused, RoundOrder, RoundRecord,
-};
+use hairpin_model::{Arrivals, Card, Case, Flow, HostCapabilities, Load, Refused, RoundOrder, RoundRecord};
 
 use crate::budget;
 use crate::combinations::Combinations;
@@ -91,7 +88,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let lengths = Lengths::read(knobs, "warmup")?;
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
-        candidates.retain(|candidate| is_measured_by_default(&candidate.card));
+        candidates.retain(|candidate| one_way::is_reference_or_lossy(&candidate.card));
         candidates = selection::reaching(candidates, capabilities);
     }
     let (rates, sweeps): (Vec<f64>, bool) = (knobs.values("rate"), knobs.has_chosen("rate"));
@@ -125,12 +122,6 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         })
         .with_replicates(knobs)
         .plan(&candidates, capabilities, first, |case, _| lengths.planned(case, knobs, capabilities))
-}
-
-/// Whether this is the reference transport or the unreliable transport over IPv4.
-fn is_measured_by_default(card: &Card) -> bool {
-    let is_lossy = !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server;
-    card.is_reference || is_lossy
 }
 
 /// Adds rates around the highest delivered rate. Returns no cases once that rate is known closely enough.

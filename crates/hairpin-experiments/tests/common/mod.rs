@@ -208,6 +208,7 @@ pub fn capabilities() -> HostCapabilities {
             }
             _ => Ok(()),
         },
+        may_capture: || Ok(()),
     }
 }
 

@@ -70,7 +70,9 @@ impl State {
     pub fn identity(&self) -> io::Result<Identity> {
         let path = self.0.join(KEY_FILE);
         if let Some(text) = found(read(&path))? {
-            return serde_json::from_str(&text).map_err(|error| invalid_file(&path, &error));
+            let invalid = |error| format!("cannot read {}: {error}", path.display());
+            return serde_json::from_str(&text)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, invalid(error)));
         }
         let made = Identity::make().map_err(io::Error::other)?;
         write(&path, &serde_json::to_string(&made).expect("it has only string keys"))?;
@@ -189,10 +191,6 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(partial, path)
-}
-
-fn invalid_file(path: &Path, error: &serde_json::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("cannot read {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -131,9 +131,7 @@ impl fmt::Display for Profile {
             return out.pad(hairpin_model::case::LOOPBACK);
         }
         let mut words: Vec<String> = Vec::new();
-        if self.mtu_bytes != DEFAULT_MTU_BYTES {
-            words.push(format!("mtu={}B", self.mtu_bytes));
-        }
+        words.extend((self.mtu_bytes != DEFAULT_MTU_BYTES).then(|| format!("mtu={}B", self.mtu_bytes)));
         for word in stages::ALL.iter().flat_map(|stage| stage.words) {
             let [up, down] = [&self.up, &self.down].map(word.shown);
             if up == down {

@@ -53,8 +53,8 @@ impl Stage for Corrupt {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{assert_binomial, fates, packets, stream};
     use crate::packet::Fate;
+    use crate::tests::fixture::{assert_binomial, fates, packets, stream};
 
     fn bits(line: &str, arrivals: &[crate::simulate::Arrival]) -> Vec<u32> {
         let bit = |outcome: crate::packet::Outcome| match outcome.fate {

@@ -156,7 +156,7 @@ impl Due for Distance {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{departures, distance, fates, packets, stream};
+    use crate::tests::fixture::{departures, distance, fates, packets, stream};
 
     /// The delays in ms of packets that are far apart.
     fn delays_ms(line: &str, count: u64) -> Vec<f64> {

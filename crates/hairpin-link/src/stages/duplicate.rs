@@ -50,7 +50,7 @@ impl Stage for Duplicate {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{assert_binomial, fates, stream};
+    use crate::tests::fixture::{assert_binomial, fates, stream};
 
     #[test]
     fn a_copy_follows_right_behind_its_packet_and_the_share_is_binomial() {

@@ -156,7 +156,7 @@ impl Medium {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{assert_binomial, drops, fates, packets, stream};
+    use crate::tests::fixture::{assert_binomial, drops, fates, packets, stream};
 
     const COUNT: u64 = 100_000;
 

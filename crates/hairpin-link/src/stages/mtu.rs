@@ -33,7 +33,7 @@ impl Stage for Mtu {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{departures, drops, fates, packets};
+    use crate::tests::fixture::{departures, drops, fates, packets};
 
     #[test]
     fn a_packet_of_the_mtu_passes_and_one_byte_more_does_not() {

@@ -79,7 +79,7 @@ impl Stage for Down {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{departures, drops, fates, packets};
+    use crate::tests::fixture::{departures, drops, fates, packets};
 
     #[test]
     fn packets_that_arrive_during_an_outage_are_dropped() {

@@ -75,8 +75,8 @@ impl Due for HoldBack {
 mod tests {
     use hairpin_model::link::Direction;
 
-    use crate::fixture::{assert_binomial, departures, fates, link, stream};
     use crate::simulate::simulate;
+    use crate::tests::fixture::{assert_binomial, departures, fates, link, stream};
 
     const GAP_NS: u64 = 1000;
     const COUNT: u64 = 20_000;

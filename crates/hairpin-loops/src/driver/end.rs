@@ -226,7 +226,7 @@ impl<'a, C: Clock> End<'a, C> {
         self.count_pending();
         let Self { wires, total, time_line, times, waits, states, .. } = self;
         let waits = if let Waits::Together(set) = waits { set.system_calls() } else { 0 };
-        Outcome { wires, total, time_line, times, waits, pacing: None, states: states.ended(), ended }
+        Outcome { wires, total, time_line, times, waits, pacing: None, states: states.ended(), observed: None, ended }
     }
 }
 

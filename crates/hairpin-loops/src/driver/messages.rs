@@ -3,7 +3,7 @@
 use hairpin_transports::Batch;
 
 use super::DriverError;
-use hairpin_model::flow::Timestamps;
+use hairpin_model::flow::Observer;
 
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, number, stamp};
 
@@ -12,12 +12,12 @@ const BYTES_PER_STAMP: usize = 8192;
 
 /// Returns N, a power of two: one in N messages of this size carries a timestamp (byte stream) or is recorded (with
 /// boundaries). Returns `None` if none does, or a message has no room for a timestamp.
-pub fn stamp_every(size_bytes: usize, boundaries: bool, timestamps: Timestamps) -> Option<u64> {
+pub fn stamp_every(size_bytes: usize, boundaries: bool, observer: Observer) -> Option<u64> {
     let least = if boundaries { HEADER_BYTES + STAMP_BYTES } else { STAMP_BYTES };
-    let every = match timestamps {
-        Timestamps::Sampled => BYTES_PER_STAMP.div_ceil(size_bytes.max(1)).next_power_of_two() as u64,
-        Timestamps::Every => 1,
-        Timestamps::None => return None,
+    let every = match observer {
+        Observer::Sampled => BYTES_PER_STAMP.div_ceil(size_bytes.max(1)).next_power_of_two() as u64,
+        Observer::Recorder => 1,
+        _ => return None,
     };
     (size_bytes >= least).then_some(every)
 }
@@ -73,12 +73,7 @@ pub(super) const NEVER: u64 = 1 << 60;
 
 impl Messages {
     /// Creates a buffer for `batch` messages of `size` bytes.
-    pub(super) fn new(
-        size: usize,
-        batch: usize,
-        boundaries: bool,
-        timestamps: Timestamps,
-    ) -> Result<Self, DriverError> {
+    pub(super) fn new(size: usize, batch: usize, boundaries: bool, observer: Observer) -> Result<Self, DriverError> {
         let least = if boundaries { HEADER_BYTES } else { 1 };
         if size < least {
             return Err(DriverError::TooShort { bytes: size, least });
@@ -90,7 +85,7 @@ impl Messages {
             size,
             batch: batch as u64,
             boundaries,
-            stamp_every: stamp_every(size, boundaries, timestamps).unwrap_or(NEVER),
+            stamp_every: stamp_every(size, boundaries, observer).unwrap_or(NEVER),
             filled: Phase::WarmUp,
             stamped: Vec::with_capacity(batch + 1),
             stamped_ns: 0,

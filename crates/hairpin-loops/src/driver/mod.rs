@@ -10,7 +10,9 @@
 mod end;
 mod gaps;
 pub mod messages;
+pub mod observing;
 pub mod offering;
+mod orders;
 pub mod phase;
 mod receiving;
 mod schedule;
@@ -26,9 +28,10 @@ pub mod window;
 use hairpin_model::{FailureKind, PacingError, SenderState};
 use hairpin_transports::WireError;
 
-pub use offering::Offering;
-pub use receiving::Receiving;
-pub use sending::Sending;
+pub use offering::{Offering, offer};
+pub use orders::{Receiving, Sending};
+pub use receiving::receive;
+pub use sending::send;
 use time_line::TimeLine;
 use times::TimesOfMessages;
 
@@ -57,7 +60,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.messages_sent += other.messages_sent;
         self.bytes_sent += other.bytes_sent;
         self.messages_received += other.messages_received;
@@ -88,7 +91,7 @@ pub struct Transfer {
 
 impl Transfer {
     /// Counts bytes sent or received at `at_ns`, once measured bytes have moved.
-    pub(crate) fn moved(&mut self, at_ns: u64, bytes: u64) {
+    pub fn moved(&mut self, at_ns: u64, bytes: u64) {
         if self.first_ns.is_some() {
             self.bytes_after_first += bytes;
         }
@@ -103,7 +106,7 @@ impl Transfer {
         Some(self.bytes_after_first as f64 / (elapsed_ns as f64 / 1e9))
     }
 
-    pub(crate) fn count(&mut self, is_measured: bool, counts: Counts) {
+    pub fn count(&mut self, is_measured: bool, counts: Counts) {
         if is_measured { &mut self.measured } else { &mut self.warm_up }.add(counts);
     }
 
@@ -130,6 +133,8 @@ pub struct Outcome {
     pub waits: u64,
     /// The state of a sender's first wire over time; empty if not requested.
     pub states: Vec<SenderState>,
+    /// Messages recorded by the observer, warm-up included; `None` without an observer that records messages.
+    pub observed: Option<u64>,
     pub ended: StreamEnd,
 }
 
@@ -159,6 +164,9 @@ pub enum DriverError {
     /// Waiting for the wires failed.
     #[error("cannot wait for the wires: {0}")]
     Wait(#[from] std::io::Error),
+    /// The observer cannot begin.
+    #[error("cannot observe messages: {0}")]
+    Observe(std::io::Error),
     /// Messages have no room for their numbers.
     #[error("messages of {bytes} bytes are too short: this load needs at least {least}")]
     TooShort { bytes: usize, least: usize },
@@ -170,7 +178,7 @@ impl From<&DriverError> for FailureKind {
             DriverError::Wire { source, .. } => source.into(),
             DriverError::Blocks { .. } | DriverError::TooShort { .. } => Self::Unsupported,
             DriverError::Unreadable { .. } => Self::Unexpected,
-            DriverError::Wait(error) => error.into(),
+            DriverError::Wait(error) | DriverError::Observe(error) => error.into(),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::flow::{Pacing, Timestamps};
+use hairpin_model::flow::{Observer, Pacing};
 use hairpin_model::{Arrivals, Extent, Waiting};
 use hairpin_transports::{Interest, Ready, Wire, WireError};
 
@@ -17,7 +17,7 @@ use super::schedule::{Due, Schedule};
 use super::states::SenderStates;
 use super::times::TimesOfMessages;
 use super::{Counts, DriverError, LOOK_NS, Marks, Outcome, StreamEnd};
-use crate::clock::Clock;
+use crate::clock::{Clock, RealClock};
 
 /// The parameters of an end that sends at a rate.
 pub struct Offering<'a, C> {
@@ -29,7 +29,7 @@ pub struct Offering<'a, C> {
     pub per_s: f64,
     /// The pattern of the due times.
     pub arrivals: Arrivals,
-    /// How to wait for the due times. Kernel pacing is done by [`super::Sending`].
+    /// How to wait for the due times. Kernel pacing is done by [`super::send`].
     pub pacing: Pacing,
     /// The seed of random arrivals.
     pub seed: u64,
@@ -63,10 +63,19 @@ struct Run<'a, C> {
     sequences: Vec<u64>,
 }
 
+/// Sends on all wires. Not generic, so that it is compiled in this crate, with its optimisation.
+pub fn offer(
+    order: &Offering<'_, RealClock>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    order.run(wires, marks)
+}
+
 impl<C: Clock> Offering<'_, C> {
     /// Sends on all wires.
-    pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        let messages = Messages::new(self.size_bytes, 1, self.boundaries, Timestamps::Every)?;
+    pub(super) fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
+        let messages = Messages::new(self.size_bytes, 1, self.boundaries, Observer::Recorder)?;
         // This end waits only while the send buffer is full, which happens only if the receiver does not keep up.
         let mut end = End::new((self.clock, self.stop), self.within_ns, Waiting::Poll, Interest::Write, wires)?;
         end.times = TimesOfMessages::new(self.keep_times);

@@ -1,47 +1,17 @@
 //! The end that receives: it reads every wire that is ready until all sent data has arrived.
 
-use std::sync::atomic::AtomicBool;
-
-use hairpin_model::Waiting;
-use hairpin_model::flow::Timestamps;
+use hairpin_model::flow::Observer;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
 use super::end::{End, room_for};
 use super::gaps::Gaps;
 use super::messages::{NEVER, nonce_of, stamp_every};
+use super::observing::{Instrument, Observe, Unobserved};
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
 use super::times::TimesOfMessages;
 use super::window::{Arrival, Window};
-use super::{Counts, DriverError, Marks, Outcome, StreamEnd, Totals};
-use crate::clock::Clock;
-
-pub struct Receiving<'a, C> {
-    pub clock: &'a C,
-    /// Whether the transport keeps message boundaries.
-    pub boundaries: bool,
-    /// How to wait for messages. With [`Waiting::Block`] there is only one wire.
-    pub waiting: Waiting,
-    /// Whether the transport is reliable. If so, quiet time does not end the load.
-    pub reliable: bool,
-    /// Size of a message, or of a write on a byte stream.
-    pub write_size_bytes: usize,
-    /// Maximum messages per call if there are boundaries, 1 to [`Batch::MAX_MESSAGES`].
-    pub batch: usize,
-    /// Maximum bytes per read of a byte stream.
-    pub read_size_bytes: usize,
-    /// Which messages are timestamped and recorded.
-    pub timestamps: Timestamps,
-    /// Intended gap between arrivals in ns, to measure how even the gaps are; `None` to not measure them.
-    pub gaps_of_ns: Option<f64>,
-    /// Maximum number of messages whose times are kept individually.
-    pub keep_times: usize,
-    /// Quiet time in ns: once the amount sent is known, missing data counts as lost after this time without arrivals.
-    pub quiet_ns: u64,
-    /// Total time limit, in ns.
-    pub within_ns: u64,
-    /// Set when the user ends the run.
-    pub stop: &'a AtomicBool,
-}
+use super::{Counts, DriverError, Marks, Outcome, Receiving, StreamEnd, Totals};
+use crate::clock::{Clock, RealClock};
 
 /// The state of a wire between two receives.
 struct WireState {
@@ -57,8 +27,9 @@ struct WireState {
     is_open: bool,
 }
 
-struct Run<'a, C> {
+struct Run<'a, C, O> {
     order: &'a Receiving<'a, C>,
+    observer: &'a mut O,
     end: End<'a, C>,
     lanes: Vec<WireState>,
     open: usize,
@@ -73,61 +44,87 @@ struct Run<'a, C> {
     closed: Option<usize>,
 }
 
-impl<C: Clock> Receiving<'_, C> {
-    /// Receives on all wires.
-    pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        let least = if self.boundaries { HEADER_BYTES } else { 1 };
-        if self.write_size_bytes < least {
-            return Err(DriverError::TooShort { bytes: self.write_size_bytes, least });
+/// Receives on all wires. Not generic, so that it is compiled in this crate, with its optimisation.
+pub fn receive(
+    order: &Receiving<'_, RealClock>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    run(order, wires, marks)
+}
+
+/// [`receive`] by any clock.
+pub(super) fn run<C: Clock>(
+    order: &Receiving<'_, C>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    match Instrument::of(order.observer).map_err(DriverError::Observe)? {
+        None => run_with(order, &mut Unobserved, wires, marks),
+        Some(mut instrument) => {
+            let outcome = run_with(order, &mut instrument, wires, marks)?;
+            Ok(Outcome { observed: instrument.recorded(), ..outcome })
         }
-        let mut end = End::new((self.clock, self.stop), self.within_ns, self.waiting, Interest::Read, wires)?;
-        end.times = TimesOfMessages::new(self.keep_times);
-        let last_news_ns = end.now_ns;
-        let lane = || WireState {
-            phase: Phase::WarmUp,
-            bytes: 0,
-            next_stamp: 0,
-            stamp: [0; STAMP_BYTES],
-            windows: self.boundaries.then(Default::default),
-            is_open: true,
-        };
-        // One extra byte, to detect messages that are too long.
-        let (slots, size) =
-            if self.boundaries { (self.batch, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
-        let every = stamp_every(self.write_size_bytes, self.boundaries, self.timestamps);
-        let mut run = Run {
-            order: self,
-            end,
-            lanes: wires.iter().map(|_| lane()).collect(),
-            open: wires.len(),
-            stamp_every: every.unwrap_or(NEVER),
-            gaps: self.gaps_of_ns.map(Gaps::new),
-            sent: None,
-            has_begun: false,
-            last_news_ns,
-            closed: None,
-        };
-        let mut batch = Batch::new(slots, size);
-        let mut ready = room_for(wires);
-        let ended = loop {
-            if let Some(ended) = run.is_over(marks) {
-                break ended;
-            }
-            if let Some(ended) = run.end.wait(&mut ready, u64::MAX, marks)? {
-                break ended;
-            }
-            let turns =
-                ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], &mut batch, marks));
-            if let Err(error) = turns {
-                break StreamEnd::Failed(error);
-            }
-        };
-        let pacing = run.gaps.take().map(Gaps::error);
-        Ok(Outcome { pacing, ..run.end.outcome(ended) })
     }
 }
 
-impl<C: Clock> Run<'_, C> {
+fn run_with<C: Clock, O: Observe>(
+    order: &Receiving<'_, C>,
+    observer: &mut O,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    let least = if order.boundaries { HEADER_BYTES } else { 1 };
+    if order.write_size_bytes < least {
+        return Err(DriverError::TooShort { bytes: order.write_size_bytes, least });
+    }
+    let mut end = End::new((order.clock, order.stop), order.within_ns, order.waiting, Interest::Read, wires)?;
+    end.times = TimesOfMessages::new(order.keep_times);
+    let last_news_ns = end.now_ns;
+    let lane = || WireState {
+        phase: Phase::WarmUp,
+        bytes: 0,
+        next_stamp: 0,
+        stamp: [0; STAMP_BYTES],
+        windows: order.boundaries.then(Default::default),
+        is_open: true,
+    };
+    // One extra byte, to detect messages that are too long.
+    let (slots, size) =
+        if order.boundaries { (order.batch, order.write_size_bytes + 1) } else { (1, order.read_size_bytes) };
+    let every = stamp_every(order.write_size_bytes, order.boundaries, order.observer);
+    let mut run = Run {
+        order,
+        observer,
+        end,
+        lanes: wires.iter().map(|_| lane()).collect(),
+        open: wires.len(),
+        stamp_every: every.unwrap_or(NEVER),
+        gaps: order.gaps_of_ns.map(Gaps::new),
+        sent: None,
+        has_begun: false,
+        last_news_ns,
+        closed: None,
+    };
+    let mut batch = Batch::new(slots, size);
+    let mut ready = room_for(wires);
+    let ended = loop {
+        if let Some(ended) = run.is_over(marks) {
+            break ended;
+        }
+        if let Some(ended) = run.end.wait(&mut ready, u64::MAX, marks)? {
+            break ended;
+        }
+        let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], &mut batch, marks));
+        if let Err(error) = turns {
+            break StreamEnd::Failed(error);
+        }
+    };
+    let pacing = run.gaps.take().map(Gaps::error);
+    Ok(Outcome { pacing, ..run.end.outcome(ended) })
+}
+
+impl<C: Clock, O: Observe> Run<'_, C, O> {
     /// Returns the reason to end if everything has arrived or nothing more will arrive.
     fn is_over(&mut self, marks: &mut dyn Marks) -> Option<StreamEnd> {
         if self.sent.is_none() {
@@ -139,7 +136,7 @@ impl<C: Clock> Run<'_, C> {
         // A stream whose warm-up bytes have arrived is timed from the end of the sender's warm-up, because buffered
         // warm-up bytes share the path with measured bytes. Other loads are timed from the first measured arrival.
         let has_come = self.end.total.warm_up.bytes_received > 0;
-        if !self.has_begun && has_come && self.order.timestamps != Timestamps::Every && marks.measures() {
+        if !self.has_begun && has_come && self.order.observer != Observer::Recorder && marks.measures() {
             self.begin(marks);
             self.end.begin();
         }
@@ -269,6 +266,12 @@ impl<C: Clock> Run<'_, C> {
             return Err(DriverError::Unreadable { wire });
         }
         let messages_received = lane.bytes / size - whole_before;
+        if O::EACH {
+            (0..messages_received).for_each(|_| {
+                let begun_ns = self.observer.begin();
+                self.observer.end(begun_ns);
+            });
+        }
         let is_measured = lane.phase == Phase::Measured;
         if let Some(gaps) = self.gaps.as_mut().filter(|_| is_measured) {
             self.end.read_clock();
@@ -284,6 +287,7 @@ impl<C: Clock> Run<'_, C> {
         let Some((phase, sequence, due_ns)) = header else {
             return self.end.count(wire, true, Counts { unreadable: 1, ..Counts::default() });
         };
+        let begun_ns = self.observer.begin();
         self.end.nonce = nonce_of(message);
         let one = Counts { messages_received: 1, bytes_received: message.len() as u64, ..Counts::default() };
         let is_measured = phase == Phase::Measured;
@@ -303,6 +307,9 @@ impl<C: Clock> Run<'_, C> {
         if is_measured && is_recorded && counts.messages_received > 0 && due_ns > 0 {
             self.end.read_clock();
             self.end.times.note(sequence, due_ns, self.end.now_ns);
+        }
+        if O::EACH && counts.messages_received > 0 {
+            self.observer.end(begun_ns);
         }
         self.end.count(wire, is_measured, counts);
     }

@@ -1,44 +1,18 @@
 //! The end that sends as fast as its wires accept.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::flow::{Source, Timestamps};
-use hairpin_model::{Extent, Waiting};
+use hairpin_model::Extent;
+use hairpin_model::flow::Source;
 use hairpin_transports::{Interest, Repeated, Wire, WireError};
 
 use super::end::{End, room_for};
 use super::messages::{Messages, Offer};
+use super::observing::{Instrument, Observe, Unobserved};
 use super::phase::Phase;
 use super::states::SenderStates;
-use super::{Counts, DriverError, Marks, Outcome, StreamEnd};
-use crate::clock::Clock;
-
-pub struct Sending<'a, C> {
-    pub clock: &'a C,
-    /// Whether the transport keeps message boundaries.
-    pub boundaries: bool,
-    /// How to wait for room. With [`Waiting::Block`] there is only one wire.
-    pub waiting: Waiting,
-    /// Size of a message, or of a write on a byte stream.
-    pub write_size_bytes: usize,
-    /// Maximum number of messages per call, 1 to [`hairpin_transports::Batch::MAX_MESSAGES`].
-    pub batch: usize,
-    pub timestamps: Timestamps,
-    /// Source of the bytes. Only bytes from memory carry timestamps.
-    pub source: Source,
-    /// The kernel may read a stream's bytes after the send call, so they never change and carry no timestamps.
-    pub unchanging: bool,
-    pub warm_up: Extent,
-    /// The measured messages on each wire. A message that was partly sent when a duration ends is completed.
-    pub amount: Extent,
-    /// Whether to record the state of the first wire over time.
-    pub keep_states: bool,
-    /// Total time limit, in ns.
-    pub within_ns: u64,
-    /// Set when the user ends the run.
-    pub stop: &'a AtomicBool,
-}
+use super::{Counts, DriverError, Marks, Outcome, Sending, StreamEnd};
+use crate::clock::{Clock, RealClock};
 
 /// The state of a wire between two sends.
 #[derive(Clone, Copy)]
@@ -62,8 +36,9 @@ impl WireState {
 }
 
 /// The state of all wires.
-struct Run<'a, C> {
+struct Run<'a, C, O> {
     order: &'a Sending<'a, C>,
+    observer: &'a mut O,
     size: u64,
     end: End<'a, C>,
     lanes: Vec<WireState>,
@@ -74,51 +49,78 @@ struct Run<'a, C> {
     measured_ns: Option<u64>,
 }
 
-impl<C: Clock> Sending<'_, C> {
-    /// Sends on all wires.
-    pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries, self.timestamps)?;
-        let messages = if self.unchanging { messages.unchanging() } else { messages };
-        let mut end = End::new((self.clock, self.stop), self.within_ns, self.waiting, Interest::Write, wires)?;
-        end.states = SenderStates::new(end.now_ns, self.keep_states);
-        end.nonce = marks.nonce();
-        let began_ns = end.now_ns;
-        let mut run = Run {
-            order: self,
-            size: self.write_size_bytes as u64,
-            end,
-            lanes: vec![WireState::of(Phase::WarmUp); wires.len()],
-            left: wires.len(),
-            messages,
-            began_ns,
-            measured_ns: None,
-        };
-        let mut ready = room_for(wires);
-        if self.source == Source::File {
-            wires.iter_mut().enumerate().try_for_each(|(wire, opened)| run.load_file(wire, &mut **opened))?;
+/// Sends on all wires. Not generic, so that it is compiled in this crate, with its optimisation.
+pub fn send(
+    order: &Sending<'_, RealClock>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    run(order, wires, marks)
+}
+
+/// [`send`] by any clock.
+pub(super) fn run<C: Clock>(
+    order: &Sending<'_, C>,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    match Instrument::of(order.observer).map_err(DriverError::Observe)? {
+        None => run_with(order, &mut Unobserved, wires, marks),
+        Some(mut instrument) => {
+            let outcome = run_with(order, &mut instrument, wires, marks)?;
+            Ok(Outcome { observed: instrument.recorded(), ..outcome })
         }
-        let ended = loop {
-            if run.left == 0 {
-                break StreamEnd::Complete;
-            }
-            if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
-                break ended;
-            }
-            run.messages.set_nonce(run.end.nonce);
-            run.end.states.look(run.end.now_ns, &mut *wires[0]);
-            let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
-            // A wire without room in its send buffer gets no turn, but may have nothing left to send.
-            let turns = turns.and_then(|()| if run.is_time_over() { run.retire(wires, marks) } else { Ok(()) });
-            if let Err(error) = turns {
-                break StreamEnd::Failed(error);
-            }
-        };
-        if self.unchanging && !wait_for_completion(wires) {
-            // The kernel may still read these bytes, so they are leaked.
-            Box::leak(Box::new(run.messages));
-        }
-        Ok(run.end.outcome(ended))
     }
+}
+
+fn run_with<C: Clock, O: Observe>(
+    order: &Sending<'_, C>,
+    observer: &mut O,
+    wires: &mut [Box<dyn Wire>],
+    marks: &mut dyn Marks,
+) -> Result<Outcome, DriverError> {
+    let messages = Messages::new(order.write_size_bytes, order.batch, order.boundaries, order.observer)?;
+    let messages = if order.unchanging { messages.unchanging() } else { messages };
+    let mut end = End::new((order.clock, order.stop), order.within_ns, order.waiting, Interest::Write, wires)?;
+    end.states = SenderStates::new(end.now_ns, order.keep_states);
+    end.nonce = marks.nonce();
+    let began_ns = end.now_ns;
+    let mut run = Run {
+        order,
+        observer,
+        size: order.write_size_bytes as u64,
+        end,
+        lanes: vec![WireState::of(Phase::WarmUp); wires.len()],
+        left: wires.len(),
+        messages,
+        began_ns,
+        measured_ns: None,
+    };
+    let mut ready = room_for(wires);
+    if order.source == Source::File {
+        wires.iter_mut().enumerate().try_for_each(|(wire, opened)| run.load_file(wire, &mut **opened))?;
+    }
+    let ended = loop {
+        if run.left == 0 {
+            break StreamEnd::Complete;
+        }
+        if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
+            break ended;
+        }
+        run.messages.set_nonce(run.end.nonce);
+        run.end.states.look(run.end.now_ns, &mut *wires[0]);
+        let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
+        // A wire without room in its send buffer gets no turn, but may have nothing left to send.
+        let turns = turns.and_then(|()| if run.is_time_over() { run.retire(wires, marks) } else { Ok(()) });
+        if let Err(error) = turns {
+            break StreamEnd::Failed(error);
+        }
+    };
+    if order.unchanging && !wait_for_completion(wires) {
+        // The kernel may still read these bytes, so they are leaked.
+        Box::leak(Box::new(run.messages));
+    }
+    Ok(run.end.outcome(ended))
 }
 
 /// Maximum number of checks, 1 ms apart, whether all sends have completed.
@@ -136,7 +138,7 @@ fn wait_for_completion(wires: &mut [Box<dyn Wire>]) -> bool {
     })
 }
 
-impl<C: Clock> Run<'_, C> {
+impl<C: Clock, O: Observe> Run<'_, C, O> {
     /// When the current phase ends, in ns; `u64::MAX` if its extent is a number of messages.
     fn phase_ends_ns(&self) -> u64 {
         let phase = self.measured_ns.map_or((self.began_ns, self.order.warm_up), |at_ns| (at_ns, self.order.amount));
@@ -221,17 +223,43 @@ impl<C: Clock> Run<'_, C> {
     ) -> Result<bool, DriverError> {
         // The cast is safe: the number of messages per buffer fits a usize.
         let offered = self.order.write_size_bytes * self.messages.room() as usize;
-        let done = opened.send_repeatedly(self.messages.bytes(0, offered), calls as u64, self.end.blocks);
+        let mut begun_ns = 0;
+        let done = if O::EACH {
+            self.send_observed(opened, offered, calls as u64, &mut begun_ns)
+        } else {
+            opened.send_repeatedly(self.messages.bytes(0, offered), calls as u64, self.end.blocks)
+        };
         let Repeated { whole, rest } = done.map_err(|source| DriverError::Wire { wire, source })?;
         let messages = whole * self.messages.room();
         self.lanes[wire].messages += messages;
         so_far.messages_sent += messages;
         so_far.bytes_sent += messages * self.size;
         if rest > 0 {
-            self.on_sent(wire, rest as u64, so_far);
+            self.on_sent(wire, rest as u64, begun_ns, so_far);
         }
         so_far.full += u64::from(rest == 0 && whole < calls as u64);
         Ok(whole == calls as u64)
+    }
+
+    /// Like [`Wire::send_repeatedly`], with the observer at each message. Sets when the last call began.
+    #[inline]
+    fn send_observed(
+        &mut self,
+        opened: &mut dyn Wire,
+        offered: usize,
+        calls: u64,
+        begun_ns: &mut u64,
+    ) -> Result<Repeated, WireError> {
+        let (bytes, room, blocks) = (self.messages.bytes(0, offered), self.messages.room(), self.end.blocks);
+        Repeated::send(offered, calls, || {
+            *begun_ns = self.observer.begin();
+            let sent =
+                if blocks { opened.send_batch_waiting(bytes, offered) } else { opened.send_batch(bytes, offered) }?;
+            if sent == offered {
+                (0..room).for_each(|_| self.observer.end(*begun_ns));
+            }
+            Ok(sent)
+        })
     }
 
     /// Counts what was sent since the last clock read, at the current time.
@@ -249,6 +277,7 @@ impl<C: Clock> Run<'_, C> {
     fn send(&mut self, wire: usize, opened: &mut dyn Wire, so_far: &mut Counts) -> Result<bool, DriverError> {
         let (offered, begun) = self.offer(wire);
         let (blocks, size) = (self.end.blocks, self.order.write_size_bytes);
+        let begun_ns = self.observer.begin();
         let answer = match self.order.source {
             Source::File => opened.send_file(begun, size, blocks),
             Source::Buffer if blocks => opened.send_batch_waiting(self.messages.bytes(begun, offered), size),
@@ -268,7 +297,7 @@ impl<C: Clock> Run<'_, C> {
             so_far.full += 1;
             return Ok(false);
         }
-        self.on_sent(wire, sent as u64, so_far);
+        self.on_sent(wire, sent as u64, begun_ns, so_far);
         Ok(sent == offered)
     }
 
@@ -352,8 +381,9 @@ impl<C: Clock> Run<'_, C> {
     }
 
     #[inline]
-    fn on_sent(&mut self, wire: usize, bytes: u64, so_far: &mut Counts) {
+    fn on_sent(&mut self, wire: usize, bytes: u64, begun_ns: u64, so_far: &mut Counts) {
         let lane = &mut self.lanes[wire];
+        let messages_before = lane.messages;
         let gone = lane.begun + bytes;
         so_far.bytes_sent += bytes;
         if gone == self.size {
@@ -364,6 +394,9 @@ impl<C: Clock> Run<'_, C> {
             self.on_sent_several(wire, gone, so_far);
         }
         let lane = &mut self.lanes[wire];
+        if O::EACH {
+            (messages_before..lane.messages).for_each(|_| self.observer.end(begun_ns));
+        }
         while lane.next_stamp < lane.messages + u64::from(lane.begun > 0) {
             lane.next_stamp += self.messages.stamp_every;
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hairpin_model::flow::{Pacing, Source, Timestamps};
+use hairpin_model::flow::{Observer, Pacing, Source};
 use hairpin_model::{Arrivals, Extent, Fact, Times, Waiting};
 use hairpin_transports::{Wire, WireError};
 use proptest::prelude::*;
@@ -207,7 +207,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
         waiting: Waiting::Spin,
         write_size_bytes: size,
         batch,
-        timestamps: Timestamps::Sampled,
+        observer: Observer::Sampled,
         source: Source::Buffer,
         unchanging,
         warm_up: Extent::Count(10),
@@ -215,12 +215,63 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
         within_ns: FOREVER,
         stop: &GOES_ON,
     };
-    let outcome = sending.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
+    let outcome = sending::run(&sending, &mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
     assert_eq!(outcome.total.measured.messages_sent, 200);
     let bytes = taken.lock().unwrap().clone();
     assert_eq!(bytes.len(), 210 * size);
     bytes
+}
+
+/// What the observers of both ends recorded of 10 warm-up messages and 200 measured ones of 32 bytes. Some calls take a
+/// part of a message.
+fn observed(observer: Observer, boundaries: bool, batch: usize) -> [Option<u64>; 2] {
+    let parts = if boundaries { [].into() } else { [(3, 10), (45, 10), (16, 10)].repeat(20).into() };
+    let wire = Scripted { sends: parts, then_ns: 100, ..Scripted::default() };
+    let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
+    let sending = Sending {
+        keep_states: false,
+        clock: &clock,
+        boundaries,
+        waiting: Waiting::Spin,
+        write_size_bytes: 32,
+        batch,
+        observer,
+        source: Source::Buffer,
+        unchanging: false,
+        warm_up: Extent::Count(10),
+        amount: Extent::Count(200),
+        within_ns: FOREVER,
+        stop: &GOES_ON,
+    };
+    let sent = sending.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
+    let bytes = taken.lock().unwrap().clone();
+    assert_eq!((sent.total.all().messages_sent, bytes.len()), (210, 210 * 32));
+    let gives = bytes.chunks(if boundaries { 32 } else { 1000 }).map(<[u8]>::to_vec).collect();
+    let wire = Scripted { clock: clock.clone(), gives, ..Scripted::default() };
+    let receiving =
+        Receiving { boundaries, waiting: Waiting::Spin, write_size_bytes: 32, observer, ..receiving(&clock) };
+    let totals = Totals { messages: 210, bytes: bytes.len() as u64 };
+    let received = receiving.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    assert_eq!(received.total.all().messages_received, 210, "{:?}", received.ended);
+    let recorded = received.times.reported().counts.iter().map(|(_, count)| count).sum::<u64>();
+    assert_eq!(recorded, if observer == Observer::Recorder { 200 } else { recorded }, "{observer}");
+    assert!(recorded == 0 || matches!(observer, Observer::Recorder | Observer::Sampled), "{observer}: {recorded}");
+    [sent.observed, received.observed]
+}
+
+#[test]
+fn observers_of_both_ends_record_every_message_once() {
+    for observer in Observer::ALL {
+        let records = match observer {
+            Observer::Sampled | Observer::Recorder | Observer::None => None,
+            observer if observer.sees_packets() => None,
+            _ => Some(210),
+        };
+        for (boundaries, batch) in [(true, 1), (false, 1), (true, 4), (false, 4)] {
+            assert_eq!(observed(*observer, boundaries, batch), [records; 2], "{observer} {boundaries} {batch}");
+        }
+    }
 }
 
 /// A receiver of 8-byte messages that makes one call per message and keeps no times.
@@ -233,7 +284,7 @@ fn receiving(clock: &ManualClock) -> Receiving<'_, ManualClock> {
         write_size_bytes: 8,
         batch: 1,
         read_size_bytes: 1 << 16,
-        timestamps: Timestamps::Sampled,
+        observer: Observer::Sampled,
         gaps_of_ns: None,
         keep_times: 0,
         quiet_ns: FOREVER,
@@ -249,7 +300,7 @@ fn last_came_ns(gives_after_ns: u64) -> u64 {
     let wire =
         Scripted { clock: clock.clone(), gives, gives_after_ns, waits_ns: Some(LOOK_NS), ..Scripted::default() };
     let totals = Totals { messages: 200, bytes: 1600 };
-    let outcome = receiving(&clock).run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    let outcome = receiving::run(&receiving(&clock), &mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
     assert_eq!(outcome.total.measured.messages_received, 200, "{:?}", outcome.ended);
     outcome.total.last_ns.unwrap()
 }
@@ -280,7 +331,7 @@ fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> 
         ..receiving(&clock)
     };
     let totals = Totals { messages: 210, bytes: bytes.len() as u64 };
-    let outcome = stream.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    let outcome = receiving::run(&stream, &mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
     assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
     outcome.times.reported()
 }
@@ -295,7 +346,7 @@ proptest! {
     ) {
         let bytes = streamed(size, batch, sends.into(), false);
         let rows = received(size, &bytes, lengths.into_iter().cycle().take(bytes.len())).rows;
-        let every = messages::stamp_every(size, false, Timestamps::Sampled).unwrap();
+        let every = messages::stamp_every(size, false, Observer::Sampled).unwrap();
         let sequences: Vec<u64> = rows.iter().map(|row| row[0]).collect();
         prop_assert_eq!(sequences, (0..200).step_by(every as usize).collect::<Vec<u64>>());
         prop_assert!(rows.windows(2).all(|pair| pair[0][1] <= pair[1][1] && pair[0][2] <= pair[1][2]), "{:?}", rows);

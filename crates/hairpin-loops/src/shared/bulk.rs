@@ -98,6 +98,7 @@ impl Bulk {
             times: TimesOfMessages::new(0),
             pacing: None,
             waits: 0,
+            observed: None,
             states: states.ended(),
             ended: StreamEnd::Complete,
         };

@@ -29,8 +29,8 @@ pub struct Tick {
     pub major: bool,
 }
 
-/// Values that a logarithmic axis draws, in ns: a picosecond to about thirty years. Other values are damaged data.
-const DRAWABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
+/// Values that a logarithmic axis draws; in ns up to about thirty years. Other values are damaged data.
+const DRAWABLE: std::ops::RangeInclusive<f64> = 1e-9..=1e18;
 
 impl Axis {
     /// Returns a logarithmic axis for all of `values` with some margin; `None` if no value is finite and above zero.
@@ -66,6 +66,14 @@ impl Axis {
         // The axis of a single value must be wide enough for distinct labels.
         let room = if low < high { (high - low) * 0.03 } else { (high * 0.1).max(1.0) };
         Self::between((low - room).max(0.0), high + room)
+    }
+
+    /// Returns a linear axis for all of `values`, which may be negative, with room at both ends; `None` if no value is
+    /// finite.
+    pub fn linear(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let (low, high) = extremes(values.into_iter())?;
+        let room = if low < high { (high - low) * 0.1 } else { 1.0 };
+        Self::between(low - room, high + room)
     }
 
     /// Returns a linear axis from `low` to `high`; `None` unless both are finite and in this order.

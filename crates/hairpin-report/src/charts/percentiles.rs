@@ -43,7 +43,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, ru
     let nines = Nines::of(lines.iter().map(|line| line.samples).max()?);
     let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
     let one_way = if group.rows.iter().any(|row| row.case.primary().load.is_one_way()) { "one-way " } else { "" };
-    let thing = group.kind.a_thing();
+    let thing = group.kind.words()[1];
     let mut html = format!(
         "<div class=\"plot\"><span class=\"axis-title y\">{one_way}latency of {thing} (log scale)</span>\
          <svg class=\"chart percentiles\" width=\"100%\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"

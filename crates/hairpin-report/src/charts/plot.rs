@@ -122,8 +122,11 @@ impl Plot<'_> {
         let mut labelled: Vec<(f64, f64)> = Vec::new();
         for curve in &self.curves {
             let classes = curve.looks.classes();
-            let corners: Vec<String> =
-                curve.points.iter().map(|point| self.corner(point.x.value, point.y.value)).collect();
+            let corner = |point: &Point| {
+                let [x, y] = [self.x.axis.place(point.x.value), 1.0 - self.y.axis.place(point.y.value)];
+                format!("{},{}", trimmed(x * GRID), trimmed(y * GRID))
+            };
+            let corners: Vec<String> = curve.points.iter().map(corner).collect();
             let _ = write!(lines, "<g class=\"{classes}\"><polyline points=\"{}\"/></g>", corners.join(" "));
             let _ = write!(marks, "<g class=\"{classes}\">");
             for point in &curve.points {
@@ -142,10 +145,6 @@ impl Plot<'_> {
             self.grid(),
             escape(&self.x.title)
         )
-    }
-
-    fn corner(&self, x: f64, y: f64) -> String {
-        format!("{},{}", trimmed(self.x.axis.place(x) * GRID), trimmed((1.0 - self.y.axis.place(y)) * GRID))
     }
 
     fn point(&self, html: &mut String, point: &Point, looks: SeriesStyle) {

@@ -27,33 +27,26 @@ impl Quantity {
         }
     }
 
-    /// Returns the name of the figure that ranks cases.
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns the figure that ranks cases, with its name and its unit.
+    fn ranked_by(self) -> (ComparedBy, &'static str, Unit) {
         match self {
-            Self::Latency => "p50",
-            Self::Rate => "messages/s",
-            Self::Goodput => "goodput",
+            Self::Latency => (ComparedBy::P50, "p50", Unit::Time),
+            Self::Rate => (ComparedBy::Rate, "messages/s", Unit::Rate),
+            Self::Goodput => (ComparedBy::Goodput, "goodput", Unit::ByteRate),
         }
     }
 
-    fn compared_by(self) -> ComparedBy {
-        match self {
-            Self::Latency => ComparedBy::P50,
-            Self::Rate => ComparedBy::Rate,
-            Self::Goodput => ComparedBy::Goodput,
-        }
+    /// Returns the name of the figure that ranks cases.
+    pub(crate) fn name(self) -> &'static str {
+        self.ranked_by().1
     }
 
     fn unit(self) -> Unit {
-        match self {
-            Self::Latency => Unit::Time,
-            Self::Rate => Unit::Rate,
-            Self::Goodput => Unit::ByteRate,
-        }
+        self.ranked_by().2
     }
 
     pub(crate) fn figure(self, row: &CaseSummary) -> Option<Figure> {
-        row.compared(self.compared_by())
+        row.compared(self.ranked_by().0)
     }
 
     /// Returns the tail figures of a case; empty unless the quantity is latency.
@@ -66,7 +59,7 @@ impl Quantity {
 
     /// Returns the figure of a round; `None` if it cannot be drawn.
     pub(crate) fn of_round(self, point: &RoundPoint) -> Option<f64> {
-        point.compared(self.compared_by()).filter(|value| value.is_finite() && *value > 0.0)
+        point.compared(self.ranked_by().0).filter(|value| value.is_finite() && *value > 0.0)
     }
 
     pub(crate) fn round_in_words(self, point: &RoundPoint) -> String {

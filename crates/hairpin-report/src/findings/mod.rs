@@ -105,6 +105,11 @@ pub(crate) fn first_sentence(text: &str) -> &str {
     text.match_indices(". ").map(|(end, _)| end).find(ends).map_or(text, |end| &text[..=end])
 }
 
+/// Returns what a finding says, as a part of a sentence: its code, if it has no title.
+pub(crate) fn title(code: &str) -> String {
+    words::section(code, "title").map_or_else(|| code.replace('-', " "), |title| title.trim_end().to_owned())
+}
+
 /// Returns two lists of findings: causes and packet events, then findings about the run.
 pub(crate) fn by_subject(run: &Run) -> [(&'static str, Vec<&Finding>); 2] {
     let about_run = |finding: &&Finding| finding.about == About::Run;

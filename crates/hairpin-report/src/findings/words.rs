@@ -1,4 +1,5 @@
-//! Templates of findings: one text file per finding, with sections for its summary, its advice and its checks.
+//! Templates of findings: one text file per finding, with sections for its summary, its advice and its checks. `[title]`
+//! is what a finding about the run says, as a part of a sentence.
 //!
 //! `[check KIND]` says what to do and what to expect. `[done KIND]` says what was done (default: the first clause of
 //! the check).

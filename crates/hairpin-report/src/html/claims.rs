@@ -7,13 +7,17 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 
 use super::template::{SCRIPT, STYLE, render_template};
-use crate::claim_wording::{self, Scale};
+use crate::claim_wording::{self, Picture};
 use crate::page_text::nbsp;
 use crate::wording;
 
 const PAGE: &str = include_str!("claims.html");
 
-pub(super) fn render(report: &ClaimsReport) -> String {
+/// Renders tested claims as a page.
+///
+/// # Panics
+/// Never: the template is part of this crate and a test renders it.
+pub fn render_claims(report: &ClaimsReport) -> String {
     let mut subtitle = vec![utc(report.started_unix_s)];
     subtitle.extend(claim_wording::footer(report));
     let view = context! {
@@ -26,7 +30,7 @@ pub(super) fn render(report: &ClaimsReport) -> String {
         subtitle,
         texts => texts(report),
         has_overview => report.claims.len() > 1,
-        has_pictures => report.claims.iter().flat_map(|claim| &claim.rows).any(|row| Scale::of(row).is_some()),
+        has_pictures => report.claims.iter().flat_map(|claim| &claim.rows).any(|row| Picture::of(row).is_some()),
         runs => report.runs.iter().map(run).collect::<Value>(),
         command => match report.seed {
             Some(seed) => wording::repeated(&report.command_line, seed),
@@ -66,6 +70,8 @@ fn claim(of: &JudgedClaim) -> Value {
         common => common.iter().map(|note| nbsp(note)).collect::<Value>(),
         why => nbsp(&of.text.why),
         so_what => nbsp(&of.text.so_what),
+        warnings => claim_wording::warnings(&of.warnings),
+        congestion => claim_wording::congestion(of),
         text_errors => of.text_errors.iter().map(|error| nbsp(error)).collect::<Value>(),
         source => claim_wording::source(&of.source),
     }
@@ -102,7 +108,7 @@ fn row(of: &JudgedRow, common: &[String]) -> Value {
         interval => claim_wording::interval(judgement),
         verdict => claim_wording::row_verdict(of),
         class,
-        picture => picture(of),
+        picture => Picture::of(of).map(picture),
         evidence => of.evidence.as_deref(),
         why => (of.missing.is_none() && of.skipped.is_none()).then(|| nbsp(&claim_wording::why(judgement))),
         rule => claim_wording::rule(of).map(|rule| nbsp(&rule)),
@@ -110,20 +116,18 @@ fn row(of: &JudgedRow, common: &[String]) -> Value {
     }
 }
 
-/// The published marks, the margin and the measured interval, in percent of the width.
-fn picture(of: &JudgedRow) -> Option<Value> {
-    let (scale, measured) = (Scale::of(of)?, of.judgement.measured?);
-    let at = |value: f64| 100.0 * scale.at(value);
-    let range = |[from, to]: [f64; 2]| context! { at => from, width => to - from };
-    let is_direction = claim_wording::is_direction(of);
-    Some(context! {
-        is_direction,
-        margin => scale.margin(of).map(|ends| range(ends.map(|end| 100.0 * end))),
-        interval => measured.interval().map(|(low, high)| [at(low), at(high)]).filter(|[low, high]| low <= high).map(range),
-        measured => at(measured.value),
-        one => is_direction.then(|| at(1.0)),
-        published => claim_wording::published_marks(of).into_iter().map(at).collect::<Value>(),
-    })
+/// The positions in percent of the width.
+fn picture(of: Picture) -> Value {
+    let percent = |share: f64| 100.0 * share;
+    let range = |[from, to]: [f64; 2]| context! { at => percent(from), width => percent(to - from) };
+    context! {
+        is_direction => of.is_direction,
+        margin => of.margin.map(range),
+        interval => of.bounds.map(range),
+        measured => percent(of.measured),
+        one => of.one.map(percent),
+        published => of.published.into_iter().map(percent).collect::<Value>(),
+    }
 }
 
 fn run(of: &TestRun) -> Value {
@@ -134,5 +138,6 @@ fn run(of: &TestRun) -> Value {
         because => &of.because,
         page => of.folder.as_ref().map(|folder| format!("{folder}/report.html")),
         problem => of.problem.clone().or(failed),
+        warnings => claim_wording::warnings(&of.warnings),
     }
 }

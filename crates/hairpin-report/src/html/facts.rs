@@ -80,6 +80,7 @@ fn clock(run: &Run) -> Vec<(String, String)> {
         pair("kernel clock source", &clock.kernel_source),
         pair("resolution", format!("{} ns", clock.resolution_ns)),
         pair("median cost of a clock read", quantities::duration(clock.read_cost_ns)),
+        pair("Hairpin's recorder, per message", quantities::duration(clock.recorder_cost_ns.unwrap_or(f64::NAN))),
         pair("nanoseconds per tick", format!("{:.6}", clock.ns_per_tick)),
         pair("bound on the calibration error", format!("{:.1} ppm", clock.calibration_error_ppm)),
     ]

@@ -20,7 +20,7 @@ use hairpin_model::case::FALLBACK_MARK;
 use hairpin_model::finding::About;
 use hairpin_model::phases::RESPONSIVENESS_DRAFT;
 use hairpin_model::quantities;
-use hairpin_model::{ClaimsReport, Finding, Run, ladder};
+use hairpin_model::{Finding, Run, ladder};
 
 use crate::charts::quantity::Quantity;
 use crate::charts::series::SeriesStyle;
@@ -29,6 +29,7 @@ use crate::one_way::Shared;
 use crate::orders::{self, orders};
 use crate::page_text::{command_words, nbsp};
 use crate::{exchanges, findings, hosts, trust, wording};
+pub use claims::render_claims;
 use template::{SCRIPT, STYLE, render_template};
 
 const PAGE: &str = include_str!("page.html");
@@ -39,14 +40,6 @@ const PAGE: &str = include_str!("page.html");
 /// Never: the template is part of this crate and a test renders it.
 pub fn render(run: &Run) -> String {
     render_template("page.html", PAGE, view(run))
-}
-
-/// Renders tested claims as a page.
-///
-/// # Panics
-/// Never: the template is part of this crate and a test renders it.
-pub fn render_claims(report: &ClaimsReport) -> String {
-    claims::render(report)
 }
 
 /// Returns the template context. Fields that end in `_html` are markup; the template escapes all other fields.
@@ -202,9 +195,9 @@ fn subtitle(run: &Run) -> Vec<String> {
     let mut parts = vec![quantities::utc(run.started_unix_s)];
     let hosts = hosts::lines(run);
     parts.extend(if hosts.is_empty() { vec![hosts::machine_of(run.environment())] } else { hosts });
-    if run.duration_ns > 0 {
-        parts.push(nbsp(&format!("took {}", quantities::duration(run.duration_ns as f64))));
-    }
+    parts.extend(
+        (run.duration_ns > 0).then(|| nbsp(&format!("took {}", quantities::duration(run.duration_ns as f64)))),
+    );
     parts.retain(|part| !part.is_empty());
     parts
 }

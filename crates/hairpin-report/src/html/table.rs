@@ -23,7 +23,7 @@ fn columns(kind: CaseKind) -> &'static str {
              first_exchange_ns cpu_ns_per_exchange setup_ns rounds samples"
         }
         CaseKind::Messages => {
-            "batch received_per_s sent_per_s latency_p50_ns latency_p99_ns latency_max_ns lost_share \
+            "batch received_per_s rate_against_none time_per_message_against_none_ns sent_per_s latency_p50_ns latency_p99_ns latency_max_ns lost_share \
              system_calls_per_message_client system_calls_per_message_server context_switches_per_message_client \
              context_switches_per_message_server cpu_seconds_per_million_client cpu_seconds_per_million_server \
              fairness rounds"
@@ -53,8 +53,11 @@ pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<Value> {
         let is_optional = !matches!(kind, CaseKind::RoundTrips | CaseKind::Exchanges);
         let is_shown = |column: &&Column| !is_optional || rows().any(|(_, row)| column.number_of(row).is_some());
         let columns: Vec<&Column> = columns(kind).split_whitespace().map(columns::by_name).filter(is_shown).collect();
-        let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
-        let cells = |row: &CaseSummary| columns.iter().map(|column| cell_of(column, row)).collect();
+        let titles: Vec<&str> = columns.iter().map(|column| column.title()).collect();
+        let cells = |row: &CaseSummary| {
+            let cell = |column: &&Column| cell(&column.text(row), column.bounds(row), column.number_of(row));
+            columns.iter().map(cell).collect()
+        };
         let rows: Vec<Value> = rows().map(|(group, row)| table_row(shared, group, row, cells(row))).collect();
         (!rows.is_empty()).then(|| context! { title => kind.title(), titles, rows })
     };
@@ -103,16 +106,10 @@ fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<V
     if let Some(exchange) = case.primary().load.exchange() {
         words.insert(0, format!("{} {}", case.primary().transport, ladder::request(case, exchange)));
     }
-    if group.kind == CaseKind::UnderLoad {
-        words.push(format!("probe {}", group.subject));
-    }
+    words.extend((group.kind == CaseKind::UnderLoad).then(|| format!("probe {}", group.subject)));
     words.extend(group.path.clone());
     let (waiting, placement) = (case.ends.waiting.word(), case.ends.placement.word());
     context! { name, details => nbsp(&words.join(" ")), waiting, placement, valid => row.valid, cells }
-}
-
-fn cell_of(column: &Column, row: &CaseSummary) -> Value {
-    cell(&column.text(row), column.bounds(row), column.number_of(row))
 }
 
 fn time_cell(figure: Option<Figure>) -> Value {

@@ -29,7 +29,7 @@ fn sequence_value(row: &CaseSummary, sequence: &TimeSequence) -> Value {
         about => nbsp(&words::about(sequence)),
         how_to_read => words::how_to_read(sequence, &clock),
         drawn_from => nbsp(&words::drawn_from(row, sequence)),
-        bar_html => exchange_bar::chart(sequence),
+        bar_html => exchange_bar::chart(row, sequence),
         chart_html => chart::chart(row, sequence),
         unit => clock.unit.name,
         events => events(sequence, &clock),

@@ -6,9 +6,10 @@ use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
 use super::{
-    Look, answer, below_the_table, calibrations, choice, failure_lines, fallbacks, first_table, latency_budget, notes,
+    Look, answer, below_the_ladder, calibrations, causes_and_run, choice, failure_lines, fallbacks, first_table,
+    latency_budget, notes,
 };
-use crate::{findings, trust, wording};
+use crate::{exchange_states, findings, trust, wording};
 
 /// Maximum lines of one kind. Further lines are only counted.
 const MAX_LINES: usize = 2;
@@ -37,7 +38,8 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
     first_tables(&mut page, run, Extent::More);
-    below_the_table(&mut page, run);
+    below_the_ladder(&mut page, run);
+    causes_and_run(&mut page, run);
     page.finish()
 }
 
@@ -54,7 +56,10 @@ fn first_tables(page: &mut Page, run: &Run, extent: Extent) {
 fn top_finding(page: &mut Page, run: &Run) {
     let speaks = |finding: &&Finding| finding.severity != Severity::Note;
     let [(_, causes), (_, of_run)] = findings::by_subject(run);
-    let of_default = |finding: &&Finding| finding.cases.iter().filter_map(|id| run.case(id)).any(has_default_options);
+    let is_default = |row: &CaseSummary| {
+        row.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
+    };
+    let of_default = |finding: &&Finding| finding.cases.iter().filter_map(|id| run.case(id)).any(is_default);
     let causes: Vec<&Finding> = causes.into_iter().filter(speaks).collect();
     let of_run = of_run.into_iter().filter(speaks).filter(|finding| finding.code != wording::NOISY_CODE);
     let top = causes.iter().copied().find(of_default).or(causes.first().copied());
@@ -62,6 +67,10 @@ fn top_finding(page: &mut Page, run: &Run) {
         return;
     };
     page.item(label, if top.severity == Severity::Problem { BAD } else { PLAIN }, &cause(run, top));
+    let first = top.cases.first().and_then(|id| run.case(id)).filter(|_| top.about != About::Run);
+    if let Some(states) = first.and_then(exchange_states::line) {
+        page.item("Time:  ", PLAIN, &states);
+    }
     if !top.advice.is_empty() {
         page.item("Fix:   ", PLAIN, findings::first_sentence(&top.advice));
     }
@@ -69,10 +78,6 @@ fn top_finding(page: &mut Page, run: &Run) {
         let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
         page.item("Check: ", style, &findings::proof(proved));
     }
-}
-
-fn has_default_options(row: &CaseSummary) -> bool {
-    row.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
 }
 
 fn cause(run: &Run, finding: &Finding) -> String {
@@ -104,6 +109,7 @@ fn show_limits(page: &mut Page, run: &Run) {
         let skipped = quantities::counted(skipped as u64, "case");
         page.paragraph(0, DIM, &format!("Skipped: {skipped} (--all says why)"));
     }
+    trust::recorder(run).iter().for_each(|line| page.paragraph(0, DIM, line));
 }
 
 /// Shows the first lines, and the number of further lines.

@@ -204,7 +204,7 @@ fn budget_line(budget: &BudgetResult) -> (anstyle::Style, String) {
 }
 
 /// Returns the comparison as Markdown for a pull request: the answer, the budgets and a table of figures.
-pub(super) fn markdown(report: &ComparisonReport) -> String {
+pub fn markdown_comparison(report: &ComparisonReport) -> String {
     let differs = report.differs.iter().map(|one| format!(" {}: {}, {}.", one.what, one.baseline, one.candidate));
     let answer = format!("**Hairpin: {}.**{} {}\n\n", report.decision(), differs.collect::<String>(), answer(report));
     let budgets = report.budgets.iter().map(|budget| format!("- {}\n", clean(&budget_line(budget).1)));

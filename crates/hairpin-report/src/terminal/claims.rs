@@ -7,7 +7,7 @@ use hairpin_model::quantities::counted;
 use hairpin_model::{ClaimsReport, JudgedClaim, JudgedRow};
 
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
-use crate::claim_wording::{self, Scale};
+use crate::claim_wording::{self, Picture};
 use crate::page_text::columns;
 
 /// With more claims, only the overview is shown.
@@ -53,20 +53,12 @@ fn overview(page: &mut Page, report: &ClaimsReport) {
         let statement = cut(&clean(&claim.statement), room);
         let age = age(claim).unwrap_or_default();
         let fill = room.saturating_sub(columns(&statement)) + age_width;
-        let line =
-            format!("{:<ID_WIDTH$}{:<VERDICT_WIDTH$}{statement}{age:>fill$}", claim.id, verdict(claim.headline));
+        let line = format!(
+            "{:<ID_WIDTH$}{:<VERDICT_WIDTH$}{statement}{age:>fill$}",
+            claim.id,
+            claim_wording::headline(claim.headline)[1]
+        );
         page.line(style(claim.headline), line.trim_end());
-    }
-}
-
-/// The verdict in the overview.
-fn verdict(headline: Option<Headline>) -> &'static str {
-    match headline {
-        Some(Headline::OtherHardware) => "Other hardware",
-        Some(Headline::NotTestable) => "Not testable",
-        Some(Headline::HoldsOtherSize) => "Other size",
-        Some(of) => claim_wording::headline(of),
-        None => "Not tested",
     }
 }
 
@@ -98,20 +90,22 @@ fn details(page: &mut Page, report: &ClaimsReport, claim: &JudgedClaim) {
     let verdict = if claim.headline.is_some() { &claim.text.sentence } else { &untested };
     page.paragraph(ID_WIDTH, style(claim.headline), verdict);
     page.paragraph(ID_WIDTH, DIM, &claim_wording::axes(claim));
-    let mut labelled = |label: &str, text: &str| page.item(&format!("{:ID_WIDTH$}{label:<8}", ""), PLAIN, text);
-    labelled("Why:", &claim.text.why);
-    labelled("So:", &claim.text.so_what);
+    labelled(page, "Why:", PLAIN, &claim.text.why);
+    labelled(page, "So:", PLAIN, &claim.text.so_what);
+    labelled(page, "Warns:", WARN, &claim_wording::warnings(&claim.warnings));
+    labelled(page, "With:", PLAIN, &claim_wording::congestion(claim));
     let mut told = clean(verdict);
     page.gap();
     claim.rows.iter().for_each(|row| show_row(page, row, &mut told));
     page.gap();
-    let mut labelled = |label: &str, text: &str| page.item(&format!("{:ID_WIDTH$}{label:<8}", ""), DIM, text);
-    for error in &claim.text_errors {
-        labelled("Text:", error);
-    }
+    claim.text_errors.iter().for_each(|error| labelled(page, "Text:", DIM, error));
     let reports = distinct(claim.rows.iter().filter_map(|row| row.evidence.as_deref())).join(", ");
-    labelled("Runs:", &reports);
-    labelled("Source:", &claim_wording::source(&claim.source));
+    labelled(page, "Runs:", DIM, &reports);
+    labelled(page, "Source:", DIM, &claim_wording::source(&claim.source));
+}
+
+fn labelled(page: &mut Page, label: &str, style: Style, text: &str) {
+    page.item(&format!("{:ID_WIDTH$}{label:<8}", ""), style, text);
 }
 
 /// Width of the indentation of a row's lines.
@@ -130,6 +124,9 @@ fn show_row(page: &mut Page, row: &JudgedRow, told: &mut String) {
     let is_untested = row.missing.is_some() || row.skipped.is_some();
     let reason = if is_untested { String::new() } else { claim_wording::why(of) };
     let (figures, has_reason) = (claim_wording::figures(row), !reason.is_empty());
+    // A reason names what was measured.
+    let subject = claim_wording::subject(row).filter(|_| figures.is_some());
+    let subject = subject.map(|subject| format!("Measured: {subject}."));
     let reason = if figures.is_some() { None } else { new(reason) };
     let notes: Vec<String> = claim_wording::notes(row).into_iter().filter_map(&mut new).collect();
     let rule = claim_wording::rule(row).filter(|_| row.shown.is_none()).and_then(&mut new);
@@ -154,7 +151,6 @@ fn show_row(page: &mut Page, row: &JudgedRow, told: &mut String) {
     if let Some(picture) = picture(row, page.look.width.saturating_sub(ROW_INDENT + 2).clamp(20, PICTURE_WIDTH)) {
         page.line(PLAIN, &format!("{:ROW_INDENT$}{picture}", ""));
     }
-    let subject = claim_wording::subject(row).map(|subject| format!("Measured: {subject}."));
     for text in subject.into_iter().chain(reason).chain(notes).chain(rule) {
         page.paragraph(ROW_INDENT, DIM, &text);
     }
@@ -168,38 +164,41 @@ fn capitalised(text: &str) -> String {
 }
 
 /// A line with the margin (`=`, or `~` of a direction), the published mark (`o`), the ratio of no difference (`1`), the
-/// measured interval (`[`, `]`) and the measured value (`*`).
+/// measured interval (`[`, `]`) or outer bounds (`(`, `)`), and the measured value (`*`).
 fn picture(row: &JudgedRow, width: usize) -> Option<String> {
-    let (scale, measured) = (Scale::of(row)?, row.judgement.measured?);
+    let picture = Picture::of(row)?;
     let place = |share: f64| (share * (width - 1) as f64).round() as usize;
     let mut line = vec!['.'; width];
-    let is_direction = claim_wording::is_direction(row);
-    if let Some([from, to]) = scale.margin(row) {
-        line[place(from)..=place(to)].fill(if is_direction { '~' } else { '=' });
+    if let Some([from, to]) = picture.margin {
+        line[place(from)..=place(to)].fill(if picture.is_direction { '~' } else { '=' });
     }
-    let published = claim_wording::published_marks(row).into_iter().map(|mark| (mark, 'o'));
-    for (mark, letter) in published.chain(is_direction.then_some((1.0, '1'))) {
-        line[place(scale.at(mark))] = letter;
+    let published = picture.published.iter().map(|mark| (*mark, 'o'));
+    for (mark, letter) in published.chain(picture.one.map(|one| (one, '1'))) {
+        line[place(mark)] = letter;
     }
-    if let Some((low, high)) = measured.interval() {
-        (line[place(scale.at(low))], line[place(scale.at(high))]) = ('[', ']');
+    if let Some([low, high]) = picture.bounds {
+        let has_interval = row.judgement.measured.is_some_and(|measured| measured.interval().is_some());
+        (line[place(low)], line[place(high)]) = if has_interval { ('[', ']') } else { ('(', ')') };
     }
-    line[place(scale.at(measured.value))] = '*';
+    line[place(picture.measured)] = '*';
     Some(line.into_iter().collect())
 }
 
 /// Explains the pictures once.
 fn legend(page: &mut Page, report: &ClaimsReport) {
-    let rows = || report.claims.iter().flat_map(|claim| &claim.rows).filter(|row| Scale::of(row).is_some());
-    let has = |is_direction: bool| rows().any(|row| claim_wording::is_direction(row) == is_direction);
+    let rows = report.claims.iter().flat_map(|claim| &claim.rows);
+    let pictures: Vec<_> = rows.filter_map(|row| Some((Picture::of(row)?, row.judgement.outer_bounds))).collect();
+    let has = |is_direction: bool| pictures.iter().any(|(picture, _)| picture.is_direction == is_direction);
+    let has_outer_bounds = pictures.iter().any(|(_, outer)| outer.is_some());
     let parts = [
-        has(false).then_some("o published, = confirms"),
-        has(true).then_some("1 no difference, ~ counts as equal"),
-        (has(false) || has(true)).then_some("[*] measured (logarithmic axis)"),
+        has(false).then_some("o published, = confirms, "),
+        has(true).then_some("1 no difference, ~ counts as equal, "),
+        (!pictures.is_empty()).then_some("[*] measured"),
+        has_outer_bounds.then_some(", (*) with the outer bounds of its rounds"),
+        (!pictures.is_empty()).then_some(" (logarithmic axis; linear for shares)"),
     ];
-    let parts: Vec<&str> = parts.into_iter().flatten().collect();
     page.gap();
-    page.paragraph(0, DIM, &parts.join(", "));
+    page.paragraph(0, DIM, &parts.into_iter().flatten().collect::<String>());
 }
 
 fn style(headline: Option<Headline>) -> Style {
@@ -224,7 +223,7 @@ fn row_style(row: &JudgedRow) -> Style {
 
 /// Shows runs that a busy machine may have affected, and runs that failed or are incomplete.
 fn problems(page: &mut Page, report: &ClaimsReport) {
-    if let Some(caution) = claim_wording::caution(report) {
+    if let Some(caution) = claim_wording::caution(report).filter(|_| report.claims.len() > MAX_DETAILED) {
         page.gap();
         page.paragraph(0, WARN, &caution);
     }

@@ -10,6 +10,7 @@ mod claims;
 mod first_table;
 mod latency_budget;
 mod look;
+mod observers;
 mod one_way;
 mod page;
 mod tables;
@@ -30,6 +31,7 @@ use page::{BAD, CODE, DIM, GOOD, LEAD, PLAIN, Page, WARN};
 use one_way::Extent;
 
 pub use brief::{render_brief, render_more};
+pub use changes::markdown_comparison;
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
 
@@ -45,12 +47,6 @@ pub fn render(run: &Run, look: &Look) -> String {
     neighbours(&mut page, run);
     causes_and_run(&mut page, run);
     page.finish()
-}
-
-/// Shows everything below the tables: notes, findings, failures and the machine.
-fn below_the_table(page: &mut Page, run: &Run) {
-    below_the_ladder(page, run);
-    causes_and_run(page, run);
 }
 
 fn causes_and_run(page: &mut Page, run: &Run) {
@@ -72,11 +68,6 @@ pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
     let mut page = Page::new(*look);
     changes::show(&mut page, report);
     page.finish()
-}
-
-/// Renders the comparison as Markdown tables, for instance for a pull request.
-pub fn markdown_comparison(report: &ComparisonReport) -> String {
-    changes::markdown(report)
 }
 
 /// Renders published claims as text: a list, or tested claims with their verdicts.
@@ -308,4 +299,5 @@ fn footer(page: &mut Page, run: &Run) {
     let machine = if hosts.is_empty() { hosts::machine_of(run.environment()) } else { String::new() };
     let parts: Vec<String> = [machine, rounds].into_iter().filter(|part| !part.is_empty()).collect();
     page.paragraph(0, DIM, &format!("{}.", parts.join("; ")));
+    trust::recorder(run).iter().for_each(|line| page.paragraph(0, DIM, line));
 }

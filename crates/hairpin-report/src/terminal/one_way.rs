@@ -5,6 +5,7 @@ use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::quantities::DASH;
 use hairpin_model::{CaseSummary, Group, Run};
 
+use super::observers;
 use super::page::{BAD, DIM, PLAIN, Page};
 use super::tables::{Block, GAP, Shown, fitting, lines_of, show_rows};
 use crate::one_way::{self, Blocks, Panel, varied};
@@ -146,7 +147,11 @@ const MAX_ROWS_BY_BATCH: usize = 24;
 
 pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
     let groups = ladder::groups(&run.cases);
+    let has_observers = observers::table(page, run);
     for sheet in TABLES.iter().filter(|sheet| sheet.extents.contains(&extent)) {
+        if has_observers && extent != Extent::All && sheet.kind == CaseKind::Messages {
+            continue;
+        }
         let table = Table::of(sheet.kind, &groups, extent);
         if table.blocks.all.is_empty() {
             continue;
@@ -264,8 +269,8 @@ fn legend(columns: &[Shown], chosen: &[usize]) -> String {
     let is_shown = |name: &str| chosen.iter().any(|column| columns[*column].name == name);
     let mut parts: Vec<&str> =
         LEGEND.iter().filter(|(name, _)| is_shown(name)).map(|(_, meaning)| *meaning).collect();
-    if chosen.iter().any(|column| columns[*column].title().ends_with(" c")) {
-        parts.push("c client, s server");
-    }
+    parts.extend(
+        (chosen.iter().any(|column| columns[*column].title().ends_with(" c"))).then_some("c client, s server"),
+    );
     parts.join("; ")
 }

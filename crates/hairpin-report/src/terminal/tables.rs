@@ -45,7 +45,7 @@ impl Shown {
     }
 
     pub(super) fn title(&self) -> &'static str {
-        if self.interval { "95 %" } else { columns::by_name(self.name).short }
+        if self.interval { "95 %" } else { columns::by_name(self.name).short() }
     }
 
     pub(super) fn text(&self, row: &CaseSummary) -> String {
@@ -56,7 +56,7 @@ impl Shown {
             _ => column.text(row),
         };
         // If the title ends in "/s", values have no unit.
-        let per_s = column.short.ends_with("/s").then(|| text.strip_suffix("/s")).flatten();
+        let per_s = column.short().ends_with("/s").then(|| text.strip_suffix("/s")).flatten();
         per_s.map_or(text.clone(), |number| number.trim_end().to_owned())
     }
 }

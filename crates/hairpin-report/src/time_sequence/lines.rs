@@ -236,7 +236,8 @@ fn insert_wait(lines: &mut Vec<SequenceLine>, wait: &Wait) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hairpin_model::time_sequence::{Source, WaitCause};
+    use hairpin_model::ExchangeState;
+    use hairpin_model::time_sequence::Source;
 
     fn event(end: End, kind: EventKind, at_ns: i64, bytes: (i64, i64)) -> Event {
         Event { at_ns, until_ns: Some(at_ns + 10), end, kind, first_byte: bytes.0, end_byte: bytes.1 }
@@ -252,6 +253,7 @@ mod tests {
             duration_ns,
             events,
             waits,
+            states: Vec::new(),
         }
     }
 
@@ -330,7 +332,7 @@ mod tests {
         ];
         let wait = |from_ns, until_ns| Wait {
             came_ns: None,
-            cause: WaitCause::Nagle,
+            cause: ExchangeState::Nagle,
             end: End::Client,
             from_ns,
             until_ns,

@@ -1,11 +1,13 @@
 //! The texts of a time sequence.
 
-use hairpin_model::time_sequence::{Event, EventKind, Source, WaitCause};
+use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::time_sequence::{Event, EventKind, Source};
 use hairpin_model::trace::End;
 use hairpin_model::{Capture, CaseSummary, TimeSequence, Wait, quantities};
 
 use super::lines::{Events, SequenceGap};
 use super::waited_ns;
+use crate::exchange_states;
 
 /// Time after which the kernel sends corked data (tcp(7)).
 const CORK_CEILING_NS: i64 = 200_000_000;
@@ -86,7 +88,7 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
 pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
     let waited = duration(waited_ns(wait));
     match wait.cause {
-        WaitCause::Nagle => {
+        ExchangeState::Nagle => {
             let awaited = releasing_ack(wait, sequence).map_or_else(
                 || "for the ACK of earlier data".to_owned(),
                 // Keep `ACK` and its number on one line.
@@ -94,16 +96,17 @@ pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
             );
             format!("held {waited} by Nagle's algorithm: waits {awaited}")
         }
-        WaitCause::Cork if waited_ns(wait) >= CORK_CEILING_NS => {
+        ExchangeState::Cork if waited_ns(wait) >= CORK_CEILING_NS => {
             format!("corked {waited}: the kernel sends after 200 ms")
         }
-        WaitCause::Cork => format!("corked {waited}"),
-        WaitCause::Autocork => {
+        ExchangeState::Cork => format!("corked {waited}"),
+        ExchangeState::Autocork => {
             format!("held {waited} by autocorking: an earlier packet is in the device queue")
         }
-        WaitCause::DelayedAck => format!("ACK delayed {waited}"),
-        WaitCause::ServerProgram => format!("the program held the request {waited} after reading it"),
-        WaitCause::Unexplained => format!("held {waited}, cause unknown"),
+        ExchangeState::DelayedAck => format!("ACK delayed {waited}"),
+        ExchangeState::ServerProgram => format!("the program held the request {waited} after reading it"),
+        ExchangeState::Unexplained => format!("held {waited}, cause unknown"),
+        other => format!("{} {waited}", exchange_states::name(other)),
     }
 }
 
@@ -125,14 +128,14 @@ fn pure_ack(last: i64) -> String {
 }
 
 /// Returns the name of a cause for the legend.
-pub(crate) fn cause(cause: WaitCause) -> &'static str {
+pub(crate) fn cause(cause: ExchangeState) -> &'static str {
     match cause {
-        WaitCause::Nagle => "held by Nagle's algorithm",
-        WaitCause::Cork => "corked",
-        WaitCause::Autocork => "held by autocorking",
-        WaitCause::DelayedAck => "delayed ACK",
-        WaitCause::ServerProgram => "held by the program",
-        WaitCause::Unexplained => "held, cause unknown",
+        ExchangeState::Nagle => "held by Nagle's algorithm",
+        ExchangeState::Cork => "corked",
+        ExchangeState::Autocork => "held by autocorking",
+        ExchangeState::ServerProgram => "held by the program",
+        ExchangeState::Unexplained => "held, cause unknown",
+        other => exchange_states::name(other),
     }
 }
 

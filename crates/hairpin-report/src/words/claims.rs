@@ -3,20 +3,22 @@
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::{Headline, Verdict};
 use hairpin_model::names::{distinct, joined};
-use hairpin_model::quantities::{counted, three_digits};
-use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
+use hairpin_model::quantities::{self, counted, three_digits};
+use hairpin_model::reason::{OrderStep, OuterBounds, Place};
 use hairpin_model::time_sequence::EventKind;
-use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedClaim, JudgedRow, Judgement, Reason, Writes};
+use hairpin_model::{ClaimsReport, Effective, Figure, JudgedClaim, JudgedRow, Reason, Writes};
 
 use crate::claim_wording;
 use crate::figure_words::figure_name;
 
-/// Writes the sentence of each claim, the reason for the verdict on each row, and what would decide.
+/// Writes the sentence of each claim, the reason for the verdict on each row, and what would decide. Results of earlier
+/// versions have no reasons as data, and so keep their texts.
 pub fn write_claims(report: &mut ClaimsReport) {
-    for claim in &mut report.claims {
+    let is_listed = |claim: &JudgedClaim| claim.text.sentence.is_empty();
+    let has_reason = |claim: &JudgedClaim| claim.rows.iter().any(|row| row.judgement.reason.is_some());
+    for claim in report.claims.iter_mut().filter(|claim| is_listed(claim) || has_reason(claim)) {
         for row in &mut claim.rows {
-            row.judgement.why =
-                row.judgement.reason.as_ref().map_or_else(String::new, |reason| why(reason, &row.judgement));
+            row.judgement.why = row.judgement.reason.as_ref().map_or_else(String::new, |reason| why(row, reason));
         }
         claim.text.sentence = sentence(claim);
         claim.decides = decides(claim);
@@ -39,7 +41,7 @@ fn sentence(claim: &JudgedClaim) -> String {
             .filter(|row| row.other_hardware && row.judgement.measured.is_some())
             .map(clause)
             .collect(),
-        Headline::Contradicted => with(&[Verdict::Refuted]),
+        Headline::Contradicted => with(&[Verdict::Refuted]).into_iter().chain(confirmed(claim)).collect(),
         Headline::Undecided => undecided(claim),
         Headline::NoDifference => with(&[Verdict::Equal]),
         Headline::HoldsOtherSize => with(&[Verdict::Refuted]),
@@ -48,6 +50,14 @@ fn sentence(claim: &JudgedClaim) -> String {
     let begin = claim_wording::headline_of(claim);
     let clauses = clauses.iter().map(|clause| clause.trim_end_matches('.')).collect::<Vec<_>>().join("; ");
     if clauses.is_empty() { format!("{begin}.") } else { format!("{begin}: {clauses}.") }
+}
+
+/// Names the rows of a contradicted claim that are confirmed.
+fn confirmed(claim: &JudgedClaim) -> Option<String> {
+    let rows = claim.rows.iter().filter(|row| row.decides() && !row.name.is_empty());
+    let rows = rows.filter(|row| row.judgement.verdict == Some(Verdict::Confirmed)).take(MAX_CLAUSES);
+    let names: Vec<&str> = rows.map(|row| row.name.as_str()).collect();
+    (!names.is_empty()).then(|| format!("confirmed: {}", joined(&names)))
 }
 
 /// Returns the undecided rows: those with a figure, then what the others lack.
@@ -62,10 +72,10 @@ fn undecided(claim: &JudgedClaim) -> Vec<String> {
     };
     let cases = distinct(reasons.iter().filter_map(invalid));
     let other = reasons.iter().filter(|reason| invalid(reason).is_none());
-    let other = other.map(|reason| without_capital(&why(reason, &Judgement::default())));
+    let other = other.map(|reason| shows(reason, None));
     let has = if cases.len() == 1 { "has" } else { "have" };
     let invalid = (!cases.is_empty()).then(|| format!("{} {has} no valid figures", joined(&cases)));
-    figures.into_iter().take(MAX_CLAUSES).map(clause).chain(invalid).chain(other).collect()
+    distinct(figures.into_iter().take(MAX_CLAUSES).map(clause).chain(invalid).chain(other))
 }
 
 /// The reasons why figures are absent.
@@ -82,32 +92,14 @@ const MAX_CLAUSES: usize = 3;
 /// Returns what a row shows, as a part of a sentence.
 fn clause(row: &JudgedRow) -> String {
     let name = if row.name.is_empty() { String::new() } else { format!("{}: ", row.name) };
-    let shown = match row.judgement.reason.as_ref() {
-        Some(Reason::OneOfSeveral { measured, rows }) => {
-            format!("{}, {}", shows(row, measured), claim_wording::refuted_alone(*rows))
-        }
-        Some(reason) => shows(row, reason),
-        None => row.judgement.why.clone(),
-    };
+    let shown =
+        row.judgement.reason.as_ref().map_or_else(|| row.judgement.why.clone(), |reason| shows(reason, Some(row)));
     format!("{name}{shown}")
-}
-
-fn shows(row: &JudgedRow, reason: &Reason) -> String {
-    match (reason, row.judgement.measured) {
-        (Reason::Order { steps, margin, .. }, _) => all_steps(steps, *margin),
-        (Reason::Widens { figure, full, low }, Some(wider)) => {
-            let (figure, wider) = (figure_name(*figure), times(&wider));
-            let [full, low] = [full, low].map(|gap| times(&gap.ratio));
-            format!("the ratio of the {figure} is {full} at full load and {low} at low load, {wider} as large")
-        }
-        (Reason::Kept { reported, absent, .. }, _) => format!("the run {}", which_outputs(reported, absent)),
-        _ => claim_wording::figures(row).unwrap_or_else(|| without_capital(&row.judgement.why)),
-    }
 }
 
 /// Returns a sentence as a part of another one.
 fn without_capital(text: &str) -> String {
-    let begin = ["The ", "A ", "In ", "By "].into_iter().find(|begin| text.starts_with(begin));
+    let begin = ["The ", "A "].into_iter().find(|begin| text.starts_with(begin));
     begin.map_or_else(|| text.to_owned(), |begin| begin.to_lowercase() + &text[begin.len()..])
 }
 
@@ -148,7 +140,9 @@ fn would_decide(reason: &Reason) -> &'static str {
         Reason::NoFallback { .. } => "a path that blocks UDP",
         Reason::Order { steps, .. } => match steps.iter().find_map(|step| step.absent.as_deref()) {
             Some(absent) => would_decide(absent),
-            None if steps.iter().any(lacks_interval) => MORE_ROUNDS_IN_STATE,
+            None if steps.iter().filter_map(|step| step.ratio).any(|ratio| ratio.interval().is_none()) => {
+                MORE_ROUNDS_IN_STATE
+            }
             None => "more rounds",
         },
         Reason::Compared { place: Place::Unknown, .. } => MORE_ROUNDS_IN_STATE,
@@ -158,39 +152,45 @@ fn would_decide(reason: &Reason) -> &'static str {
 
 const MORE_ROUNDS_IN_STATE: &str = "more rounds on a machine in one state";
 
-fn lacks_interval(step: &OrderStep) -> bool {
-    step.ratio.is_some_and(|ratio| ratio.interval().is_none())
+/// Returns the reason for the verdict on a row, with the cases that were measured.
+fn why(row: &JudgedRow, reason: &Reason) -> String {
+    let shown = shows(reason, Some(row));
+    match (reason, claim_wording::subject(row)) {
+        (Reason::OneOfSeveral { measured, comparisons }, _) => {
+            let (measured, comparisons) = (why(row, measured), counted(*comparisons, "comparison"));
+            format!("{measured} With {comparisons} that could refute the claim by chance, this is not enough.")
+        }
+        (Reason::Order { figure, .. }, _) if row.judgement.measured.is_some() => {
+            format!("By {}: {shown}.", figure_name(*figure))
+        }
+        (Reason::Kept { case, options, .. }, _) => {
+            format!("{case}: {shown}. Only the existence of the output is tested.{}", granted(options))
+        }
+        (Reason::Packets { case, seen, absent }, _) => packets(case, seen, *absent),
+        (Reason::InStates { .. }, _) => in_states(reason, row),
+        (Reason::Pattern { .. }, _) => shown.replacen("in", "In", 1),
+        (_, Some(subject)) => format!("The {subject}: {shown}."),
+        _ => shown,
+    }
 }
 
-fn why(reason: &Reason, judgement: &Judgement) -> String {
-    let name = |figure: &FigureName| figure_name(*figure);
+/// Returns what a row shows, as a part of a sentence. Figures are those of the row.
+fn shows(reason: &Reason, row: Option<&JudgedRow>) -> String {
     match reason {
-        Reason::Compared { figure, case, against, place, bound } => {
-            let against = against.as_deref().unwrap_or_default();
-            let of = [name(figure), case, against];
-            let unit = judgement.measured_unit.as_deref().unwrap_or_default();
-            judgement.measured.map_or_else(String::new, |measured| compared(of, &measured, unit, *place, bound))
+        Reason::Compared { .. } | Reason::Often { .. } | Reason::InStates { .. } => row.and_then(claim_wording::figures).unwrap_or_default(),
+        Reason::OneOfSeveral { measured, comparisons } => {
+            format!("{}, {}", shows(measured, row), claim_wording::refuted_alone(*comparisons))
         }
-        Reason::Order { steps, margin, .. } if steps.iter().all(|step| step.ratio.is_none()) => {
-            all_steps(steps, *margin)
+        Reason::Order { steps, margin, .. } => all_steps(steps, *margin),
+        Reason::Widens { figure, full, low } => {
+            let [full, low] = [full, low].map(|gap| times(&gap.ratio, None));
+            let wider = row.and_then(|row| Some(times(&row.judgement.measured?, row.judgement.outer_bounds)));
+            let (figure, wider) = (figure_name(*figure), wider.unwrap_or_default());
+            format!("the ratio of the {figure} is {full} at full load and {low} at low load, {wider} as large")
         }
-        Reason::Order { figure, steps, margin } => {
-            format!("By {}: {}.", name(figure), all_steps(steps, *margin))
-        }
-        Reason::Often { figure, case, rounds, reached, bound, share, .. } => {
-            let share = claim_wording::exact(*share, "share");
-            format!(
-                "The {} of {case} reaches {bound} in {reached} of {rounds} rounds; the rule asks for {share} of them.",
-                name(figure)
-            )
-        }
-        Reason::OneOfSeveral { measured, rows } => {
-            let (measured, rows) = (why(measured, judgement), counted(*rows, "row"));
-            format!("{measured} With {rows} that could refute the claim by chance, this is not enough.")
-        }
-        Reason::Widens { figure, full, low } => widens(name(figure), [full, low], judgement),
-        Reason::Kept { case, reported, absent, options } => outputs(case, reported, absent, options),
-        Reason::Packets { case, seen, absent } => packets(case, seen, *absent),
+        Reason::Kept { reported, absent, .. } => format!("the run {}", which_outputs(reported, absent)),
+        Reason::Packets { absent: None, .. } => "a capture shows these packets in this order".to_owned(),
+        Reason::Packets { absent: Some(kind), .. } => format!("a capture shows no {} there", packet(*kind)),
         Reason::Pattern { case, written, ended_ns, published } => {
             pattern(case, [written, published].map(Option::as_ref), *ended_ns)
         }
@@ -214,15 +214,16 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
         Reason::Invalid { case, reasons } => format!("{case} is invalid: {}", reasons.join("; ")),
         Reason::NotPublished { needed } => format!("the published value is not {}", with_article(needed)),
         Reason::WrongUnit { figure, unit } => {
-            format!("the {} is published in {unit}, which is not a unit of this figure", name(figure))
+            format!("the {} is published in {unit}, which is not a unit of this figure", figure_name(*figure))
         }
-        Reason::Zero { figure, cases } if cases.is_empty() => format!("the {} is 0", name(figure)),
-        Reason::Zero { figure, cases } => format!("the {} of {} is 0", name(figure), cases.join(" or ")),
+        Reason::Zero { figure, cases } if cases.is_empty() => format!("the {} is 0", figure_name(*figure)),
+        Reason::Zero { figure, cases } => format!("the {} of {} is 0", figure_name(*figure), cases.join(" or ")),
         Reason::NeedsClocks { case, figure } => {
-            format!("{case} has no {}: one way between two hosts, it needs clocks that agree", name(figure))
+            let figure = figure_name(*figure);
+            format!("{case} has no {figure}: one way between two hosts, it needs clocks that agree")
         }
         Reason::TooFewSamples { case, figure, samples } => {
-            format!("{case} has no {}: {samples} samples are too few", name(figure))
+            format!("{case} has no {}: {samples} samples are too few", figure_name(*figure))
         }
         Reason::NotTraced { case } => format!("{case}: it was not traced"),
         Reason::NotCaptured { case, reason } => format!("{case}: it was not captured: {reason}"),
@@ -232,22 +233,26 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
     }
 }
 
-fn widens(figure: &str, ratios: [&CaseRatio; 2], judgement: &Judgement) -> String {
-    let of = |gap: &CaseRatio| format!("of {} against {} is {}", gap.cases[1], gap.cases[0], times(&gap.ratio));
-    let [full, low] = ratios.map(of);
-    let wider = judgement.measured.as_ref().map_or_else(String::new, times);
-    format!("The {figure} {full}; that {low}. The first is {wider} the second.")
+fn in_states(reason: &Reason, row: &JudgedRow) -> String {
+    let Reason::InStates { case, states, at, rounds, possible, at_least, .. } = reason else { return String::new() };
+    format!(
+        "Of the time of traced exchanges of {case}, {} is {}, and at most {} with what the evidence does not separate ({}); \
+         the rule asks for {}.",
+        row.judgement.measured.map_or_else(String::new, |measured| claim_wording::with_bounds(&measured, None, "share")),
+        claim_wording::any_of(states, *at),
+        quantities::share(*possible),
+        counted(*rounds, "traced round"),
+        quantities::share(*at_least)
+    )
 }
 
-fn outputs(case: &str, reported: &[Kept], absent: &[Kept], options: &[Effective]) -> String {
-    let granted = |option: &Effective| {
+fn granted(options: &[Effective]) -> String {
+    let of = |option: &Effective| {
         let asked = option.asked.as_deref().unwrap_or("nothing");
         format!("{} {asked} requested, {} granted", option.name, option.before)
     };
-    let granted: Vec<String> = options.iter().map(granted).collect();
-    let granted = if granted.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&granted)) };
-    let what = which_outputs(reported, absent);
-    format!("The run of {case} {what}. Only the existence of the output is tested.{granted}")
+    let all: Vec<String> = options.iter().map(of).collect();
+    if all.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&all)) }
 }
 
 fn which_outputs(reported: &[Kept], absent: &[Kept]) -> String {
@@ -264,7 +269,9 @@ fn packets(case: &str, seen: &[(EventKind, i64)], absent: Option<EventKind>) -> 
         seen.iter().map(|(kind, at_ns)| format!("{} at {}", packet(*kind), milliseconds(*at_ns))).collect();
     let after = if seen.is_empty() { String::new() } else { format!(" after {}", joined(&seen)) };
     match absent {
-        None => format!("A captured exchange of {case} shows, from its first write on: {}.", joined(&seen)),
+        None => {
+            format!("A captured exchange of {case}, at the client, from its first write on: {}.", joined(&seen))
+        }
         Some(kind) => format!("A captured exchange of {case} shows no {}{after}.", packet(kind)),
     }
 }
@@ -275,7 +282,7 @@ fn pattern(case: &str, [written, published]: [Option<&Writes>; 2], ended_ns: [Op
     let [last, answer] = ended_ns.map(|ns| ns.map_or_else(|| "never".to_owned(), at));
     let other = published.map_or_else(String::new, |text| format!(" The text has {text} B, then the answer."));
     format!(
-        "In a traced exchange of {case} the client wrote {written}, the last of it {last}, and had read the \
+        "in a traced exchange of {case} the client wrote {written}, the last of it {last}, and had read the \
          answer {answer}.{other}"
     )
 }
@@ -284,55 +291,28 @@ fn with_article(noun: &str) -> String {
     format!("{} {noun}", if noun.starts_with('o') { "an" } else { "a" })
 }
 
-/// Returns `The p50 of tcp block same-cpu, 4.52 ms (4.07-4.97), is within a factor of 2 of 5 ms.`
-fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, place: Place, bound: &Bound) -> String {
-    let of = if against.is_empty() { case.to_owned() } else { format!("{case} against {against}") };
-    let (value, bounds) = (claim_wording::with_interval(measured, unit), claim_wording::bound(bound, unit));
-    let what = if matches!(bound, Bound::SavesAtLeast { .. }) {
-        format!("The share by which the {name} falls from {against} to {case}, {value},")
-    } else {
-        format!("The {name} of {of}, {value},")
-    };
-    match place {
-        Place::Inside => format!("{what} is {bounds}."),
-        Place::Below => format!("{what} is not {bounds}: it is less."),
-        Place::Above => format!("{what} is not {bounds}: it is more."),
-        Place::Across if measured.interval().is_none() => {
-            let why = claim_wording::without_interval_because(measured);
-            format!(
-                "{what} has no interval: {why}; the outer bounds of its rounds are on both sides of the bound, {bounds}."
-            )
-        }
-        Place::Across => format!("{what} is {bounds} in a part of its interval only."),
-        Place::Unknown => {
-            format!("{what} has no interval: {}.", claim_wording::without_interval_because(measured))
-        }
-    }
-}
-
-fn times(ratio: &Figure) -> String {
-    claim_wording::with_interval(ratio, "x")
-}
-
 /// Returns `0.0406 ms`.
 fn milliseconds(ns: i64) -> String {
     three_digits(ns as f64 / 1e6) + " ms"
 }
 
+fn times(ratio: &Figure, outer: Option<OuterBounds>) -> String {
+    claim_wording::with_bounds(ratio, outer, "x")
+}
+
 fn all_steps(steps: &[OrderStep], margin: f64) -> String {
     if steps.iter().all(|step| step.ratio.is_none()) {
         let absent = distinct(steps.iter().filter_map(|step| step.absent.as_deref()));
-        let absent = absent.into_iter().map(|reason| why(reason, &Judgement::default()));
-        return absent.map(|why| why.trim_end_matches('.').to_owned()).collect::<Vec<_>>().join("; ");
+        return absent.into_iter().map(|reason| shows(reason, None)).collect::<Vec<_>>().join("; ");
     }
     steps.iter().map(|one| step(one, margin)).collect::<Vec<_>>().join(", ")
 }
 
 fn step(of: &OrderStep, margin: f64) -> String {
-    let OrderStep { names: [first, second], verdict, ratio, absent } = of;
-    let Some(ratio) = ratio.as_ref().map(times) else {
-        let absent = absent.as_ref().map_or_else(String::new, |reason| why(reason, &Judgement::default()));
-        return format!("{first} and {second}: {}", absent.trim_end_matches('.'));
+    let OrderStep { names: [first, second], verdict, ratio, outer_bounds, absent } = of;
+    let Some(ratio) = ratio.as_ref().map(|ratio| times(ratio, *outer_bounds)) else {
+        let absent = absent.as_deref().map_or_else(String::new, |reason| shows(reason, None));
+        return format!("{first} and {second}: {absent}");
     };
     match verdict {
         Verdict::Confirmed => format!("{first} < {second}: {ratio}"),
@@ -340,7 +320,6 @@ fn step(of: &OrderStep, margin: f64) -> String {
         Verdict::Equal => {
             format!("{first} and {second} are equal within {} %: {ratio}", claim_wording::exact_percent(margin))
         }
-        _ if lacks_interval(of) => format!("{first} and {second}: {ratio} without an interval"),
         _ => format!("{first} and {second} are not separated: {ratio}"),
     }
 }

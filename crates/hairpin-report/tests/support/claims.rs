@@ -106,7 +106,7 @@ fn size(name: &str, published: f64, unit: &str, measured: f64) -> JudgedRow {
 
 pub fn step(names: [&str; 2], verdict: Verdict, ratio: Result<Figure, Reason>) -> OrderStep {
     let (absent, ratio) = (ratio.clone().err().map(Box::new), ratio.ok());
-    OrderStep { names: names.map(text), verdict, ratio, absent }
+    OrderStep { names: names.map(text), verdict, ratio, outer_bounds: None, absent }
 }
 
 pub fn ordered(steps: Vec<OrderStep>) -> Reason {
@@ -164,6 +164,8 @@ fn claim(id: &str, statement: &str, headline: Headline, axes: [Verdict; 3], rows
         axes: Axes { direction, size, cause },
         rows,
         text_errors: Vec::new(),
+        warnings: Vec::new(),
+        congestion_controls: Vec::new(),
         decides: None,
         age_s: Some(0),
     }
@@ -365,6 +367,7 @@ pub fn listed() -> ClaimsReport {
     let mut report = tested();
     for claim in &mut report.claims {
         (claim.headline, claim.only_if, claim.age_s) = (None, None, None);
+        claim.text.sentence.clear();
         for row in &mut claim.rows {
             (row.judgement, row.case, row.evidence) = (Judgement::default(), None, None);
         }

@@ -493,6 +493,7 @@ fn environment() -> Environment {
             kernel_source: "tsc".to_owned(),
             resolution_ns: 0.77,
             read_cost_ns: 9.2,
+            recorder_cost_ns: None,
             ns_per_tick: 0.3846,
             calibration_error_ppm: 1.4,
         },

@@ -1,12 +1,12 @@
 //! Fixture runs of message rates, write sizes, and offered loads. All figures are invented.
 
-use hairpin_model::flow::{Direction, Pacing, Source};
+use hairpin_model::flow::{Direction, Observer, Pacing, Source};
 use hairpin_model::knee::NotDelivered;
 use hairpin_model::ledger::{LINK, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
 use hairpin_model::summary::Verdict;
 use hairpin_model::{
     Arrivals, BothEnds, Case, CaseSummary, Figure, GapPercentiles, Knee, LatencyFigures, Ledger, Load, Moment,
-    OneWayFigures, OverTime, PacingFigures, Placement, Run, Statement, Waiting,
+    ObserverCost, OneWayFigures, OverTime, PacingFigures, Placement, Run, Statement, Waiting,
 };
 use hairpin_report::words::write_answer;
 
@@ -30,8 +30,7 @@ pub fn message_rate() -> Run {
     for placement in [Placement::SameCpu, Placement::CrossCpu] {
         for (transport, per_s, lost) in TRANSPORTS {
             for batch in BATCHES {
-                let load =
-                    Load::Messages { size_bytes: 64, batch, timestamps: hairpin_model::flow::Timestamps::Sampled };
+                let load = Load::Messages { size_bytes: 64, batch, observer: Observer::Sampled };
                 let factor = if lost > 0.0 { 1.2 } else { (batch as f64).sqrt() * 1.5 };
                 let per_s = per_s * factor * if placement == Placement::SameCpu { 1.0 } else { 0.4 };
                 let p50_ns = 2e9 / per_s * batch as f64;
@@ -59,6 +58,50 @@ pub fn write_sizes() -> Run {
         }
     }
     run("bulk", "How many bytes per second get through, one way?", cases)
+}
+
+/// Observers of messages over two transports, with their costs, on two CPUs. `none` is measured twice. UDP has no capture.
+pub fn observers() -> Run {
+    let mut generator = Generator(10);
+    let mut cases = Vec::new();
+    let costs = [
+        (Observer::None, 0, None),
+        (Observer::None, 1, Some((0.0, 0.01))),
+        (Observer::Counter, 0, Some((0.001, 0.004))),
+        (Observer::Clock, 0, Some((0.041, 0.006))),
+        (Observer::Recorder, 0, Some((0.062, 0.005))),
+        (Observer::TracingFile, 0, Some((0.61, 0.02))),
+        (Observer::Capture, 0, Some((0.2, 0.02))),
+    ];
+    for (transport, per_s) in [("tcp", 1.2e6), ("udp", 3.1e5)] {
+        for (observer, replicate, cost) in costs {
+            if transport == "udp" && observer == Observer::Capture {
+                continue;
+            }
+            let load = Load::Messages { size_bytes: 64, batch: 1, observer };
+            let left = 1.0 - cost.map_or(0.0, |(share, _)| share);
+            let mut row = case(transport, Placement::CrossCpu, load, (per_s * left, 2e6, 0.0), &mut generator);
+            row.case.replicate = replicate;
+            row.id = row.case.id();
+            row.label = row.case.label();
+            let of = |(_, half): (f64, f64)| {
+                let rate_against_none = Figure::new(left, left - half, left + half);
+                let ns = |ratio: f64| 1e9 / per_s * (1.0 / ratio - 1.0);
+                let each = Figure::new(ns(left), ns(left + half), ns(left - half));
+                ObserverCost { observer, rate_against_none, time_per_message_against_none: each }
+            };
+            row.primary_mut().one_way.as_mut().unwrap().observer = cost.map(of).into_iter().collect();
+            cases.push(row);
+        }
+    }
+    let mut run = run_of("observer", "What does measuring cost a program?", cases);
+    let of = |observer| {
+        let rows = run.cases.iter().filter(|row| row.case.primary().load.observer() == observer);
+        Statement::ObserverCosts { cases: super::ids(rows) }
+    };
+    let all = [Observer::Clock, Observer::TracingFile, Observer::Recorder, Observer::Counter].map(of);
+    super::answer(&mut run, all.into());
+    run
 }
 
 /// Messages at seven rates over TCP and UDP. Above 64 000 per second UDP loses messages, for several causes. TCP
@@ -179,6 +222,7 @@ fn case(
             gap_ns: GapPercentiles { p50: gap(1.001), p99: gap(1.08), p999: gap(2.4) },
             share_below_half: near(if per_s > 2e5 { 0.31 } else { 0.004 }),
         }),
+        observer: Vec::new(),
     });
     flow.over_time = Some(over_time(per_s * size));
     row

@@ -1,8 +1,9 @@
 //! A fixture run of small writes: 100 writes of 2 bytes with each remedy over TCP, controls, and time sequences.
 
+use hairpin_model::exchange_state::{ExchangeState, StateSpan, TimeInState};
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
-use hairpin_model::time_sequence::{Event, EventKind, Source, WaitCause};
+use hairpin_model::time_sequence::{Event, EventKind, Source};
 use hairpin_model::trace::End;
 use hairpin_model::{
     Answer, BestRemedy, Capture, Case, CaseSummary, CounterExperiment, Exchange, ExchangeFigures, Figure, Finding,
@@ -184,6 +185,9 @@ fn trace(word: &str, captured: bool) -> TraceSummary {
     };
     let source = if captured { Source::Capture } else { Source::KernelTimestamps };
     TraceSummary {
+        exchanges: if sequence.is_some() { 36 } else { 0 },
+        states: sequence.as_ref().map(times).unwrap_or_default(),
+        unions: Vec::new(),
         sequence: sequence.map(|sequence| TimeSequence { source, ..sequence }),
         capture: if captured {
             Capture::Saved { file, packets: 61, dropped: u64::from(word == "nodelay") * 2 }
@@ -258,8 +262,42 @@ fn sequence(exchange: u64, mut events: Vec<Event>, waits: Vec<Wait>) -> TimeSequ
         of_client_alone: false,
         duration_ns,
         events,
+        states: states(duration_ns, &waits),
         waits,
     }
+}
+
+/// Calls, then the wait of held bytes, a delayed ACK before the rest of it, then the answer.
+fn states(duration_ns: i64, waits: &[Wait]) -> Vec<StateSpan> {
+    let late = waits.iter().find(|wait| wait.cause == ExchangeState::DelayedAck);
+    let held = waits.iter().find(|wait| wait.cause != ExchangeState::DelayedAck);
+    let [from_ns, until_ns] = held.map_or([duration_ns / 2; 2], |held| [held.from_ns, held.until_ns]);
+    let late_ns = late.map_or(from_ns, |late| late.until_ns);
+    let (rule, at) = held.map_or((ExchangeState::Nagle, End::Client), |held| (held.cause, held.end));
+    let spans = [
+        (ExchangeState::SendCall, End::Client, 0, from_ns),
+        (ExchangeState::DelayedAck, End::Server, from_ns, late_ns),
+        (rule, at, late_ns, until_ns),
+        (ExchangeState::WakeUp, End::Client, until_ns, duration_ns),
+    ];
+    let span = |(state, end, from_ns, until_ns): (ExchangeState, End, i64, i64)| StateSpan {
+        state,
+        who: state.who(end),
+        from_ns: u64::try_from(from_ns).unwrap(),
+        until_ns: u64::try_from(until_ns).unwrap(),
+    };
+    spans.into_iter().map(span).filter(|span| span.until_ns > span.from_ns).collect()
+}
+
+/// The times in the states of a sequence.
+fn times(sequence: &TimeSequence) -> Vec<TimeInState> {
+    let time = |span: &StateSpan| {
+        let ns = (span.until_ns - span.from_ns) as f64;
+        TimeInState { state: span.state, who: span.who, share: ns / sequence.duration_ns as f64, ns }
+    };
+    let mut all: Vec<TimeInState> = sequence.states.iter().map(time).collect();
+    all.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    all
 }
 
 /// Default options: the first write leaves at once, and all other writes wait for a delayed ACK.
@@ -286,8 +324,8 @@ fn none() -> TimeSequence {
         end_byte: bytes.1,
     };
     let waits = vec![
-        wait(WaitCause::DelayedAck, End::Server, 3800, late, (0, 2)),
-        wait(WaitCause::Nagle, End::Client, 12_700, late + 2200, (2, 200)),
+        wait(ExchangeState::DelayedAck, End::Server, 3800, late, (0, 2)),
+        wait(ExchangeState::Nagle, End::Client, 12_700, late + 2200, (2, 200)),
     ];
     sequence(12, events, waits)
 }
@@ -326,7 +364,7 @@ fn cork_forgotten() -> TimeSequence {
     events.extend(answer(late + 8000, 0));
     let cork = Wait {
         came_ns: None,
-        cause: WaitCause::Cork,
+        cause: ExchangeState::Cork,
         end: End::Client,
         from_ns: 600,
         until_ns: late,

@@ -94,7 +94,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self { handle: Arc::new(handle), path: path.to_owned() })
@@ -106,7 +106,7 @@ impl Folder {
         Self::open(path)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::StampKind;
-use hairpin_model::{Options, Waiting};
+use hairpin_model::{FactValue, Options, Protocol, Waiting, fact_names};
 use hairpin_transports::{KernelStamps, RawStamp, Setup, Wire};
 
 use super::ends::{Checked, FILLING, LONG, Pair, SHORT, Subject, calls, is_timed_out, random_bytes, shown, text};
@@ -151,6 +151,40 @@ pub(crate) fn received(subject: &Subject) -> Checked {
         let left_ns = taken[left].realtime_ns;
         ensure!(left_ns <= received_ns, "received at {received_ns}, before the send at {left_ns}");
         return Ok(());
+    }
+    Err("no received message has a stamp".to_owned())
+}
+
+pub(crate) fn can_stamp_arrivals(subject: &Subject) -> bool {
+    subject.has_server() && subject.card.name != "mptcp" && kernel::TIMESTAMPING.exists()
+}
+
+/// A transport that the kernel does not stamp refuses.
+pub(crate) fn arrivals(subject: &Subject) -> Checked {
+    let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
+    if subject.card.protocol == Protocol::None {
+        ensure!(server.stamp_arrivals().is_err(), "stamps of a transport without packets");
+        return Ok(());
+    }
+    let count = |wire: &dyn Wire| {
+        let facts = wire.effective();
+        let fact = facts.iter().find(|fact| fact.name == fact_names::STAMPS_RECEIVED)?;
+        if let FactValue::Number(count) = fact.value { Some(count) } else { None }
+    };
+    ensure!(count(&*server).is_none(), "a count without a request");
+    server.stamp_arrivals().map_err(text)?;
+    ensure!(count(&*server) == Some(0.0), "{:?} stamps before the first message", count(&*server));
+    let mut expected = 0.0;
+    // The kernel enables receive stamps a moment later, see `received`.
+    for _ in 0..1000 {
+        client.send(&[4; 10]).map_err(text)?;
+        subject.receive_whole(&mut *server, 10)?;
+        let counted = count(&*server).unwrap_or_default();
+        expected = if counted > 0.0 { expected + 1.0 } else { 0.0 };
+        ensure!(counted == expected, "{counted} stamps of {expected} messages");
+        if counted == 5.0 {
+            return Ok(());
+        }
     }
     Err("no received message has a stamp".to_owned())
 }

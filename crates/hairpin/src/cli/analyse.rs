@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_model::run::State;
-use hairpin_report::time_sequence;
+use hairpin_report::{html, time_sequence};
 use hairpin_store::RunFolder;
 
 use super::exit::{Exit, Stopped};
@@ -28,7 +28,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         run.state = State::Interrupted;
     }
     let saved = folder.rewrite_rounds(&run.rounds).and_then(|()| folder.write_run(&run));
-    let saved = saved.map_err(|error| error.to_string()).and_then(|()| write_page(&run, &folder));
+    let saved =
+        saved.map_err(|error| error.to_string()).and_then(|()| write_page(&html::render(&run), folder.files()));
     show(&folder, &run, matches)?;
     if let Err(why) = saved {
         output::error(&why);

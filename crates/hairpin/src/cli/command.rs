@@ -26,7 +26,6 @@ const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget was broken; 2 bad usage
      `valid` in --json. `hairpin link run` exits with the code of its program, or with 125, 126 or 127: see its help.";
 
 /// The whole command line.
-#[must_use]
 pub fn command(program: &Program) -> Command {
     let survey = program.experiment(DEFAULT_EXPERIMENT).expect("the survey is an experiment");
     let root = Command::new("hairpin")
@@ -193,7 +192,6 @@ fn list() -> Command {
     Command::new("list")
         .about("List transports, experiments, remedies, findings and options, and what can run here")
         .arg(switch("json", "Print the lists as one JSON object"))
-        .arg(Arg::new("markdown").long("markdown").action(ArgAction::SetTrue).hide(true))
 }
 
 fn report() -> Command {
@@ -408,7 +406,6 @@ fn man() -> Command {
 }
 
 /// Returns `--ladder=WORD` if the unknown word follows a `--ladder` without a value, which needs the equals sign.
-#[must_use]
 pub fn meant_ladder(arguments: &[OsString], unknown: &str) -> Option<String> {
     let follows = |pair: &[OsString]| pair[0] == "--ladder" && pair[1] == unknown;
     arguments.windows(2).any(follows).then(|| format!("--ladder={unknown}"))

@@ -36,7 +36,6 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    #[must_use]
     pub fn code(self) -> u8 {
         match self {
             Self::Fine => 0,

@@ -11,7 +11,7 @@ use hairpin_experiments::{Experiment, KnobKind, Refused, evidence};
 use hairpin_model::quantities::bytes;
 use hairpin_model::run::State;
 use hairpin_model::{Case, Run, Statement};
-use hairpin_report::time_sequence;
+use hairpin_report::{html, time_sequence};
 use hairpin_store::RunFolder;
 
 use super::exit::{Exit, Stopped};
@@ -76,7 +76,7 @@ pub(super) fn measured(
 /// Writes the page of a run, and names it and the folder, or the errors. Returns whether all rounds were measured and
 /// everything was saved.
 pub(super) fn was_saved(folder: &RunFolder, run: &Run) -> bool {
-    let page = write_page(run, folder);
+    let page = write_page(&html::render(run), folder.files());
     match &page {
         Ok(()) => output::note(&format!(
             "\nRun folder  {} ({})\nReport      {}",

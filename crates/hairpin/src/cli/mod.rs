@@ -38,7 +38,6 @@ use crate::program::Program;
 const RECORDER_COST: &str = "__recorder-cost";
 
 /// Runs the program with these arguments, of which the first is its name.
-#[must_use]
 pub fn run(program: &Program, arguments: &[OsString]) -> ExitCode {
     if arguments.get(1).is_some_and(|word| word == RECORDER_COST) {
         return recorder_cost().into();
@@ -118,10 +117,8 @@ fn dispatch(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> 
 }
 
 fn recorder_cost() -> Exit {
-    let cost = hairpin_engine::recorder::cost();
-    output::text(&format!(
-        "{{\"clock_read_ns\": {:.2}, \"sample_ns\": {:.2}}}\n",
-        cost.clock_read_ns, cost.sample_ns
-    ));
+    let clock = hairpin_engine::clock::RealClock::calibrated();
+    let (read_ns, sample_ns) = (clock.facts().read_cost_ns, hairpin_engine::recorder::cost_ns(&clock));
+    output::text(&format!("{{\"clock_read_ns\": {read_ns:.2}, \"sample_ns\": {sample_ns:.2}}}\n"));
     Exit::Fine
 }

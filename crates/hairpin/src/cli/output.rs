@@ -135,16 +135,12 @@ pub fn usage(said: &clap::Error) {
 }
 
 /// Style of a report on standard output: its width, and colour on a terminal that supports it.
-#[must_use]
 pub fn look() -> Look {
     let colour = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let width = terminal_width().or(columns).unwrap_or(DEFAULT_WIDTH);
+    let of_terminal = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    let width = of_terminal.or(columns).unwrap_or(DEFAULT_WIDTH);
     Look { width: width.clamp(*WIDTHS.start(), *WIDTHS.end()), colour }
-}
-
-fn terminal_width() -> Option<usize> {
-    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 
 #[cfg(test)]

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use hairpin_model::{Outcome, Run};
 use hairpin_report::csv_table::{self, SamplesTable};
+use hairpin_report::words::write_claims;
 use hairpin_report::{html, terminal, time_sequence};
-use hairpin_store::{Listing, RunFolder, StoreError, write_named};
+use hairpin_store::{Folder, Listing, RunFolder, StoreError, write_named};
 
+use super::claims::listing;
 use super::exit::{Exit, Stopped};
 use super::output;
 use crate::claims::TESTED;
+use crate::claims_folder::{locate_evidence, read_result};
 use crate::saved;
 use crate::session::RUNS;
 
@@ -24,21 +27,49 @@ pub const PAGE: &str = "report.html";
 /// If there is no run, it cannot be read, or the page cannot be written.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = &matches.get_one::<PathBuf>("RUN").cloned().map_or_else(latest_run, Ok)?;
-    let (folder, run) = saved::open(path).map_err(|error| match error {
-        StoreError::NoRun { .. } if path.join(TESTED).exists() => Stopped::usage(claims_folder_error(path)),
-        error => Stopped::usage(error),
-    })?;
+    let (folder, run) = match saved::open(path) {
+        Err(StoreError::NoRun { .. }) if path.join(TESTED).is_file() => return tested_claims(path, matches),
+        opened => opened.map_err(Stopped::usage)?,
+    };
     if let Some(which) = matches.get_one::<String>("ladder") {
         time_sequence::chosen(&run, which).map_err(Stopped::usage)?;
     }
     show(&folder, &run, matches)?;
+    write_report(&html::render(&run), matches, folder.files())
+}
+
+/// Shows the claims of a folder, and writes their page again.
+///
+/// # Errors
+/// If the result cannot be read, the page cannot be written, or a table of runs is asked for.
+fn tested_claims(folder: &Path, matches: &ArgMatches) -> Result<Exit, Stopped> {
+    if let Some(flag) = ["csv", "ladder"].into_iter().find(|flag| matches.contains_id(flag)) {
+        let why = format!(
+            "{} contains claims, which have no --{flag} (hint: each folder in it is a run)",
+            folder.display()
+        );
+        return Err(Stopped::usage(why));
+    }
+    let mut report = read_result(folder).map_err(Stopped::usage)?;
+    write_claims(&mut report);
+    let files =
+        Folder::open(folder).map_err(|error| Stopped::usage(format!("cannot open {}: {error}", folder.display())))?;
+    let page = html::render_claims(&report);
+    if !matches.get_flag("json") {
+        report.claims.iter_mut().for_each(|claim| locate_evidence(claim, folder));
+    }
+    listing::show(&report, matches);
+    write_report(&page, matches, &files)
+}
+
+/// Writes the page to the path that the user gave, else into the folder. Everything else was printed.
+///
+/// # Errors
+/// If it cannot be written. A wrong path is bad usage.
+pub(super) fn write_report(page: &str, matches: &ArgMatches, folder: &Folder) -> Result<Exit, Stopped> {
     let named = matches.get_one::<PathBuf>("html");
-    let written = match named {
-        Some(path) => write_named_page(&run, path),
-        None => write_page(&run, &folder),
-    };
+    let written = named.map_or_else(|| write_page(page, folder), |path| write_named_page(page, path));
     if let Err(why) = written {
-        // Everything else was printed. A wrong path is bad usage.
         let is_slip = named.is_some_and(|path| missing_folder(path).is_some());
         return Err(Stopped::with(if is_slip { Exit::Usage } else { Exit::RoundsFailed }, why));
     }
@@ -53,14 +84,6 @@ fn latest_run() -> Result<PathBuf, Stopped> {
     let name = newest
         .ok_or_else(|| Stopped::usage(format!("no run in {RUNS} (hint: give the run folder: hairpin report RUN)")))?;
     Ok(Path::new(RUNS).join(name))
-}
-
-fn claims_folder_error(path: &Path) -> String {
-    let [claims, page] = [TESTED, PAGE].map(|name| path.join(name).display().to_string());
-    format!(
-        "{} contains tested claims, not a run (hint: see {claims} and the page {page}; each folder in it is a run)",
-        path.display()
-    )
 }
 
 /// Prints the run in the requested format: a table with or without the ladder, JSON or CSV.
@@ -117,12 +140,12 @@ fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
     unread.map_or(Ok(()), Err)
 }
 
-/// Writes the page atomically into the run folder.
+/// Writes the page atomically into the folder.
 ///
 /// # Errors
 /// The file and the cause, as text.
-pub fn write_page(run: &Run, folder: &RunFolder) -> Result<(), String> {
-    folder.files().replace(PAGE, html::render(run).as_bytes()).map_err(|error| {
+pub fn write_page(page: &str, folder: &Folder) -> Result<(), String> {
+    folder.replace(PAGE, page.as_bytes()).map_err(|error| {
         let path = folder.path().join(PAGE);
         format!(
             "cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)",
@@ -132,8 +155,8 @@ pub fn write_page(run: &Run, folder: &RunFolder) -> Result<(), String> {
 }
 
 /// Writes the page atomically to the user's path.
-fn write_named_page(run: &Run, path: &Path) -> Result<(), String> {
-    write_named(path, html::render(run).as_bytes()).map_err(|error| {
+fn write_named_page(page: &str, path: &Path) -> Result<(), String> {
+    write_named(path, page.as_bytes()).map_err(|error| {
         let hint = match missing_folder(path) {
             Some(folder) => format!("does the folder {} exist?", folder.display()),
             None if error.kind() == std::io::ErrorKind::FileTooLarge => {

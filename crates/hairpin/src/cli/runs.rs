@@ -1,29 +1,41 @@
 //! `hairpin runs`: lists the saved runs of a folder with date, question and answer.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use hairpin_model::run::State;
-use hairpin_model::{ListedRun, Runs, printable, quantities};
+use hairpin_model::{ClaimsReport, ListedClaims, ListedRun, Runs, printable, quantities};
 use hairpin_report::terminal::{Look, render_item};
 use hairpin_store::{Listing, SavedRun, StoreError};
 
 use super::exit::{Exit, Stopped};
 use super::output;
+use crate::claims_folder::saved_results;
 use crate::session::RUNS;
 
-/// Lists the runs in a folder.
+/// Lists the runs and the tested claims in a folder.
 ///
 /// # Errors
 /// If the folder cannot be read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let listing = listing(matches)?;
+    let mut listing = listing(matches)?;
+    let claims: Vec<ListedClaims> =
+        saved_results(listing.path()).0.into_iter().filter_map(|(folder, report)| listed(&folder, &report)).collect();
+    listing.skipped.retain(|entry| claims.iter().all(|tested| tested.folder != entry.name));
     if matches.get_flag("json") {
-        output::json(&as_json(&listing));
+        output::json(&as_json(&listing, claims));
         return Ok(Exit::Fine);
     }
     output::text(&table(&listing.runs));
+    for tested in &claims {
+        let count = quantities::counted(tested.claims, "claim");
+        output::text(&format!(
+            "{:<16}  {count}  {}\n",
+            minute(tested.started_unix_s),
+            printable::line(&tested.folder)
+        ));
+    }
     let all = listing.runs.iter().map(|run| run.bytes).fold(0, u64::saturating_add);
     let count = quantities::counted(listing.runs.len() as u64, "run");
     output::note(&format!("{count}, {}{}", size(all), skipped(&listing)));
@@ -109,7 +121,12 @@ fn skipped(listing: &Listing) -> String {
     }
 }
 
-fn as_json(listing: &Listing) -> Runs {
+fn listed(folder: &Path, report: &ClaimsReport) -> Option<ListedClaims> {
+    let folder = folder.file_name()?.to_string_lossy().into_owned();
+    Some(ListedClaims { folder, started_unix_s: report.started_unix_s, claims: report.claims.len() as u64 })
+}
+
+fn as_json(listing: &Listing, claims: Vec<ListedClaims>) -> Runs {
     let run = |run: &SavedRun| ListedRun {
         folder: run.name.clone(),
         started_unix_s: run.head.started_unix_s,
@@ -122,6 +139,7 @@ fn as_json(listing: &Listing) -> Runs {
     Runs {
         folder: listing.path().display().to_string(),
         runs: listing.runs.iter().map(run).collect(),
+        claims,
         skipped: listing.skipped.clone(),
     }
 }

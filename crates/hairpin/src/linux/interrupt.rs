@@ -76,13 +76,11 @@ impl Signals {
     }
 
     /// Readable if there are signals.
-    #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.wake_reader.as_fd()
     }
 
     /// Signals received since the last call, each once.
-    #[must_use]
     pub fn take(&self) -> Vec<i32> {
         // Remaining bytes only cause another wake-up.
         drop((&self.wake_reader).read(&mut [0; 64]));
@@ -91,7 +89,6 @@ impl Signals {
     }
 
     /// Whether a key causes the signal. The terminal sends such a signal to the whole process group.
-    #[must_use]
     pub fn is_of_a_key(signal: i32) -> bool {
         matches!(signal, SIGINT | SIGQUIT)
     }

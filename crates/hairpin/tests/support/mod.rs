@@ -330,7 +330,7 @@ pub(crate) fn is_a(command: &str, id: u32) -> bool {
 }
 
 /// The command line of a process, with spaces between its words; empty if the process has ended.
-fn command_line(id: u32) -> String {
+pub(crate) fn command_line(id: u32) -> String {
     let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ")
 }

@@ -7,6 +7,7 @@
 //! announcement, which may be later if another process runs on the receiver's CPU. The sender continues until the
 //! receiver has seen the end. So both ends run at full rate during the whole measurement, even if datagrams are lost.
 
+use std::hint::black_box;
 use std::io::{self, Error, ErrorKind};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -79,10 +80,49 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn with(&self, send: impl Call, receive: impl Call) -> io::Result<String> {
+        let size = self.asked.size as u64;
+        if self.asked.clock {
+            return self.measure(Clocked::new(send, size), Clocked::new(receive, size));
+        }
+        self.measure(send, receive)
+    }
+
+    fn measure(&self, send: impl Call, receive: impl Call) -> io::Result<String> {
         let sender = (send, || close(self.sender));
         let receiver = (receive, || close(self.receiver));
         let (sent, received) = run(self.asked, sender, receiver)?;
         Ok(figures(self.asked.size, sent, received))
+    }
+}
+
+/// A call with two clock reads for each message of `size` bytes, before and after it.
+struct Clocked<C> {
+    call: C,
+    size: u64,
+    /// Bytes of a message that is not complete.
+    begun: u64,
+}
+
+impl<C> Clocked<C> {
+    fn new(call: C, size: u64) -> Self {
+        Self { call, size, begun: 0 }
+    }
+}
+
+impl<C: Call> Call for Clocked<C> {
+    #[inline(always)]
+    fn call(&mut self) -> io::Result<u64> {
+        let mut before_ns = now_ns();
+        let bytes = self.call.call()?;
+        self.begun += bytes;
+        while self.begun >= self.size {
+            self.begun -= self.size;
+            black_box(now_ns() - before_ns);
+            if self.begun >= self.size {
+                before_ns = now_ns();
+            }
+        }
+        Ok(bytes)
     }
 }
 
@@ -270,6 +310,20 @@ fn now_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clock_reads_change_no_bytes_and_a_message_may_come_in_parts() {
+        struct Parts(Vec<u64>);
+        impl Call for Parts {
+            fn call(&mut self) -> io::Result<u64> {
+                self.0.pop().ok_or_else(|| ErrorKind::UnexpectedEof.into())
+            }
+        }
+        let mut clocked = Clocked::new(Parts(vec![200, 3, 61]), 64);
+        let moved = [61, 3, 200].map(|bytes| (clocked.call().unwrap(), bytes, clocked.begun));
+        assert_eq!(moved, [(61, 61, 61), (3, 3, 0), (200, 200, 8)]);
+        assert!(clocked.call().is_err());
+    }
 
     #[test]
     fn each_rate_uses_the_time_of_its_end() {

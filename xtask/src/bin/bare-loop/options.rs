@@ -78,6 +78,9 @@ pub(crate) struct RateOptions {
     pub(crate) gso: bool,
     #[arg(long, action = Set, value_parser = is_on, default_value = "off", value_name = "on|off")]
     pub(crate) nodelay: bool,
+    /// Both ends read CLOCK_MONOTONIC before and after each message
+    #[arg(long, action = Set, value_parser = is_on, default_value = "off", value_name = "on|off")]
+    pub(crate) clock: bool,
     /// TCP_CONGESTION of both ends; empty leaves the default
     #[arg(long, default_value = "")]
     pub(crate) congestion: String,

@@ -46,7 +46,7 @@ fn a_fallback_is_reported_with_its_evidence_and_without_one_the_claim_is_undecid
 
 #[test]
 fn one_way_latency_between_two_hosts_is_not_reported_as_too_few_samples() {
-    let load = Load::Messages { size_bytes: 64, batch: 1, timestamps: hairpin_model::flow::Timestamps::Sampled };
+    let load = Load::Messages { size_bytes: 64, batch: 1, observer: hairpin_model::flow::Observer::Sampled };
     let case =
         Case::ping_pong("udp").with(|changed| *changed.primary_mut() = Flow::one_way("udp", load, Direction::Up));
     let mut run = run_of(&across(&case, None));

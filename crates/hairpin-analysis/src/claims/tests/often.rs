@@ -79,6 +79,9 @@ fn without_an_interval_a_row_is_judged_by_the_outer_bounds_of_its_rounds() {
         };
         let far = at_most(500.0);
         assert_eq!(far.measured.unwrap().low, None, "{rounds} rounds have no interval: {far:?}");
+        let outer = far.outer_bounds.unwrap();
+        assert!(outer.low < far.measured.unwrap().value && far.measured.unwrap().value < outer.high, "{far:?}");
+        assert_eq!(outer.rounds, rounds, "the bounds that decide are data");
         assert_eq!([far.verdict, at_most(5.0).verdict], [Some(Verdict::Confirmed), Some(Verdict::Refuted)]);
         let near = at_most(60.0);
         assert_eq!(near.verdict, Some(Verdict::Undecided), "within the bounds: {near:?}");
@@ -90,9 +93,13 @@ fn without_an_interval_a_row_is_judged_by_the_outer_bounds_of_its_rounds() {
         assert_eq!((ratio.verdict, ratio.measured.unwrap().low), (Some(Verdict::Confirmed), None), "{ratio:?}");
         let order = |cases: [&str; 2]| {
             let rule = json!({"kind": "order", "figure": "p50", "cases": cases.map(case)});
-            verdict(&run, &json!({"value": cases, "unit": "order"}), &rule)
+            judged(&run, &json!({"value": cases, "unit": "order"}), &rule)
         };
-        assert_eq!([order(["udp", "tcp"]), order(["tcp", "udp"])], [Verdict::Confirmed, Verdict::Refuted]);
+        let [forth, back] = [order(["udp", "tcp"]), order(["tcp", "udp"])];
+        assert_eq!([forth.verdict, back.verdict], [Some(Verdict::Confirmed), Some(Verdict::Refuted)]);
+        let Some(Reason::Order { steps, .. }) = &forth.reason else { panic!("{forth:?}") };
+        assert!(steps[0].outer_bounds.is_some_and(|outer| outer.low > 1.0), "{forth:?}");
+        assert_eq!(forth.outer_bounds, steps[0].outer_bounds);
         let share = |at_least: f64| {
             let rule = json!({"kind": "share", "figure": "p50", "whole": case("tcp"), "rest": case("udp"), "at_least": at_least});
             verdict(&run, &json!({"value": 1, "unit": "share"}), &rule)
@@ -104,6 +111,9 @@ fn without_an_interval_a_row_is_judged_by_the_outer_bounds_of_its_rounds() {
     let few = judged(&three, &json!({"value": 500, "unit": "us"}), &rule);
     assert_eq!(few.verdict, Some(Verdict::Undecided), "three rounds are too few for a verdict");
     assert!(matches!(few.reason, Some(Reason::Compared { place: Place::Unknown, .. })));
+    assert_eq!(few.outer_bounds, None);
+    let exact = judged(&super::run(), &json!({"value": 500, "unit": "us"}), &rule);
+    assert_eq!((exact.measured.unwrap().interval().is_some(), exact.outer_bounds), (true, None));
 }
 
 #[test]

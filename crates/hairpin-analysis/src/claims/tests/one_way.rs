@@ -38,7 +38,7 @@ fn one_way_rounds(fixture: &mut Fixture, case: &Case, change: impl Fn(&mut Measu
 }
 
 fn messages_up(transport: &str) -> Case {
-    let load = Load::Messages { size_bytes: 1000, batch: 1, timestamps: hairpin_model::flow::Timestamps::Sampled };
+    let load = Load::Messages { size_bytes: 1000, batch: 1, observer: hairpin_model::flow::Observer::Sampled };
     Case::ping_pong(transport).with(|changed| *changed.primary_mut() = Flow::one_way(transport, load, Direction::Up))
 }
 
@@ -244,4 +244,23 @@ fn a_share_of_the_messages_is_at_most_one() {
         let found = judged(&fixture.run(), &json!({"value": 0, "unit": "share"}), &rule);
         assert_eq!(found.measured.unwrap().high, Some(1.0), "{figure}: {found:?}");
     }
+}
+
+#[test]
+fn a_claim_about_streams_has_their_congestion_controls() {
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(&Case::ping_pong("udp"), &[100 * US; 8]);
+    one_way_rounds(&mut fixture, &messages_up("tcp"), |_, _| {});
+    let mut run = fixture.run();
+    for (end, control) in run.cases.iter_mut().flat_map(|case| &mut case.ends).zip(["bbr", "cubic"].iter().cycle()) {
+        let (name, before) = (OptionName::Congestion, (*control).to_owned());
+        end.effective_options = vec![Effective { name, asked: None, after: before.clone(), before, met: true }];
+    }
+    let controls = |figure: &str, transport: &str| {
+        let of = json!({"figure": figure, "case": case(transport)});
+        let claim = claim(&json!({"value": 1, "unit": "1/s"}), &json!({"kind": "at-least", "of": of}));
+        judge_on(&claim, &run).congestion_controls
+    };
+    assert_eq!(controls("received-per-s", "tcp"), ["bbr", "cubic"], "of both ends");
+    assert_eq!(controls("rate", "udp"), [""; 0], "a round trip is no stream");
 }

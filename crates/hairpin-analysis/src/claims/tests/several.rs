@@ -42,7 +42,7 @@ fn a_weak_refutation_among_several_rows_is_undecided_and_a_strong_one_stays() {
     let among = [weakly_refuted(), confirmed.clone(), at_most("udp", 91.0)];
     let judged = judge_share(&among, 1.0);
     let reason = judged.rows[0].judgement.reason.clone();
-    let Some(Reason::OneOfSeveral { measured, rows: 3 }) = reason else { panic!("{judged:?}") };
+    let Some(Reason::OneOfSeveral { measured, comparisons: 3 }) = reason else { panic!("{judged:?}") };
     assert_eq!(Some(*measured), alone.rows[0].judgement.reason, "what the row alone would show");
     assert_eq!(judged.rows[0].case.as_deref(), Some("tcp block same-cpu"));
     assert_eq!(judged.rows[0].judgement.measured, alone.rows[0].judgement.measured);
@@ -106,5 +106,36 @@ fn the_order_of_a_direction_is_corrected_too() {
     let several: Vec<Json> = (0..20).map(|row| order(&row.to_string())).collect();
     let judged = of(&several);
     assert_eq!(judged.headline, Some(Headline::Undecided), "{:?}", judged.rows[0]);
-    assert!(matches!(judged.rows[0].judgement.reason, Some(Reason::OneOfSeveral { rows: 20, .. })));
+    assert!(matches!(judged.rows[0].judgement.reason, Some(Reason::OneOfSeveral { comparisons: 20, .. })));
+}
+
+#[test]
+fn each_step_of_an_order_is_a_chance_to_be_refuted() {
+    // A weak refutation, and steps that are clear.
+    let run = {
+        let mut fixture = Fixture::new();
+        let base = [100, 104, 98, 103, 97, 105, 99, 102, 96, 101];
+        fixture.rounds_of(&Case::ping_pong("pipe"), &[10 * US; 10]);
+        fixture.rounds_of(&Case::ping_pong("udp"), &base.map(|us| us * US));
+        // 7 % less on average.
+        let other = [-7, -14, 2, -16, -3, -11, 1, -15, -4, -6];
+        let less: Vec<u64> = base.iter().zip(other).map(|(us, percent)| us * (100 + percent) as u64 * 10).collect();
+        fixture.rounds_of(&Case::ping_pong("tcp"), &less);
+        fixture.rounds_of(&Case::ping_pong("icmp"), &[900 * US; 10]);
+        fixture.rounds_of(&Case::ping_pong("shm"), &[9_000 * US; 10]);
+        fixture.run()
+    };
+    let order = |names: &[&str]| {
+        let cases: Vec<Json> = names.iter().map(|name| case(name)).collect();
+        let rule = json!({"kind": "order", "figure": "p50", "margin": 0, "cases": cases});
+        let row = json!({"name": "o", "published": {"value": names, "unit": "order"}, "test": test(&rule)});
+        judge_on(&claim_of(&[row]), &run).rows.remove(0).judgement
+    };
+    assert_eq!(order(&["udp", "tcp"]).verdict, Some(Verdict::Refuted));
+    let among = order(&["pipe", "udp", "tcp", "icmp", "shm"]);
+    assert_eq!(among.verdict, Some(Verdict::Undecided), "{among:?}");
+    let Some(Reason::OneOfSeveral { measured, comparisons: 4 }) = among.reason else { panic!("{among:?}") };
+    let Reason::Order { steps, .. } = *measured else { panic!("{measured:?}") };
+    assert_eq!(steps[1].verdict, Verdict::Refuted, "what the step alone would show");
+    assert_eq!(order(&["shm", "pipe", "udp"]).verdict, Some(Verdict::Refuted), "a clear one stays");
 }

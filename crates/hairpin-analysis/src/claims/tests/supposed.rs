@@ -1,9 +1,46 @@
 //! Claims judged by supposed figures.
 
-use hairpin_model::{Row, Rule};
+use hairpin_model::{Row, Rule, TestMethod};
 
 use super::*;
-use crate::claims::suppose;
+use crate::claims::place::{self, no_figure};
+use crate::claims::{axes, bound, bound_of, new_claim};
+
+/// Judges a claim as if each row had been measured with this value, in the unit of its rule, with a narrow interval. For a
+/// rule without a figure, a value above 0 means that what the text describes was seen. `None`: not tested.
+pub(super) fn suppose(
+    claim: &Claim,
+    source: &TextSource,
+    measured: impl Fn(&Row, &Rule) -> Option<f64>,
+) -> JudgedClaim {
+    let of_row = |row: &Row| {
+        let TestMethod::Test(test) = &row.means else { return no_figure(Verdict::NotTested, Reason::NoCase) };
+        let Some(value) = measured(row, &test.rule) else { return no_figure(Verdict::NotTested, Reason::NoCase) };
+        let bounds = Some((value - SUPPOSED_WIDTH * value.abs(), value + SUPPOSED_WIDTH * value.abs()));
+        let verdict = match &test.rule {
+            Rule::Order { margin, .. } | Rule::Widens { margin, .. } => place::direction(bounds, *margin),
+            Rule::Often { share, .. } => {
+                // A share of rounds is at most 1.
+                let bounds = bounds.map(|(low, high)| (low, high.min(1.0)));
+                place::verdict(place::locate(bounds, [*share, 1.0]))
+            }
+            rule => match bound_of(rule, &row.published) {
+                Some(Ok(bound)) => place::verdict(place::locate(bounds, bound::range_of(bound))),
+                Some(Err(absent)) => absent.verdict.unwrap_or(Verdict::NotTested),
+                None if value > 0.0 => Verdict::Confirmed,
+                None => Verdict::Refuted,
+            },
+        };
+        let verdict = if row.shown().is_some() { Verdict::Shown } else { verdict };
+        Judgement { measured: Some(Figure::bare(value)), ..no_figure(verdict, Reason::NoCase) }
+    };
+    let mut judged = new_claim(claim, source, of_row);
+    axes::decide(&mut judged);
+    judged
+}
+
+/// Half the width of a supposed interval, relative to its value.
+const SUPPOSED_WIDTH: f64 = 0.001;
 
 fn supposed(published: &Json, rule: &Json, value: f64) -> Verdict {
     let judged = suppose(&claim(published, rule), &text(), |_, _| Some(value));

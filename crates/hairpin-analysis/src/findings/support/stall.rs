@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::options::OptionName;
-use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
 use hairpin_model::{Case, CaseSummary, Figure, Finding, Run, TracedExchange, Wait, finding_keys as keys, words};
 
@@ -112,7 +112,7 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
 
 /// Whether Nagle's algorithm at `end` caused the wait, and a delayed acknowledgment of the other end ended it.
 fn is_stall(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
-    wait.cause == WaitCause::Nagle
+    wait.cause == ExchangeState::Nagle
         && wait.end == end
         && exchange
             .waits
@@ -122,7 +122,7 @@ fn is_stall(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
 
 /// Whether the wait is a late acknowledgment of data from `end`.
 fn is_late_ack(end: End, wait: &Wait) -> bool {
-    wait.cause == WaitCause::DelayedAck && wait.end != end
+    wait.cause == ExchangeState::DelayedAck && wait.end != end
 }
 
 /// Returns the longest delay of an acknowledgment that released data at `end`, in ns; 0 if none did.

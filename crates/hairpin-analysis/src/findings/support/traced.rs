@@ -193,7 +193,7 @@ pub(in crate::findings) fn held_ns(
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::time_sequence::WaitCause;
+    use hairpin_model::exchange_state::ExchangeState;
     use hairpin_model::trace::End;
 
     use super::*;
@@ -201,7 +201,7 @@ mod tests {
     fn exchange(duration_ns: u64, waits: &[(i64, i64)]) -> TracedExchange {
         let wait = |(from_ns, until_ns): &(i64, i64)| Wait {
             came_ns: None,
-            cause: WaitCause::Nagle,
+            cause: ExchangeState::Nagle,
             end: End::Client,
             from_ns: *from_ns,
             until_ns: *until_ns,

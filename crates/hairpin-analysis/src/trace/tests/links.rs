@@ -59,7 +59,7 @@ fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
     }
 }
 
-pub(super) fn waits(trace: &RoundTrace) -> Vec<(WaitCause, i64, i64)> {
+pub(super) fn waits(trace: &RoundTrace) -> Vec<(ExchangeState, i64, i64)> {
     let figures = figures(trace, "default", &switches("off", "off"));
     figures.exchanges[0].waits.iter().map(|wait| (wait.cause, wait.from_ns, wait.until_ns)).collect()
 }
@@ -70,9 +70,9 @@ pub(super) fn ms(ms: i64) -> i64 {
 
 #[test]
 fn nagle_waits_a_round_trip_and_an_acknowledgment_in_transit_is_not_late() {
-    assert_eq!(waits(&exchange(0, None)), [(WaitCause::Nagle, 3_000, ms(4))]);
+    assert_eq!(waits(&exchange(0, None)), [(ExchangeState::Nagle, 3_000, ms(4))]);
     let far_away = exchange(9 * MS, None);
-    assert_eq!(waits(&far_away), [(WaitCause::Nagle, 3_000, ms(13))], "below the threshold");
+    assert_eq!(waits(&far_away), [(ExchangeState::Nagle, 3_000, ms(13))], "below the threshold");
 }
 
 #[test]
@@ -89,18 +89,18 @@ fn nagle_waits_for_the_last_small_segment_and_not_for_the_full_ones_after_it() {
         packet(End::Server, answered_ns, true, 0..4, REQUEST),
     ];
     trace.server.calls[1] = call(CallKind::Read, answered_ns, 2..REQUEST);
-    assert_eq!(waits(&trace), [(WaitCause::Nagle, 3_000, ms(4))]);
+    assert_eq!(waits(&trace), [(ExchangeState::Nagle, 3_000, ms(4))]);
 }
 
 #[test]
 fn a_late_acknowledgment_is_late_until_it_leaves() {
-    let expected = [(WaitCause::Nagle, 3_000, ms(44)), (WaitCause::DelayedAck, ms(2) + 10, ms(42))];
+    let expected = [(ExchangeState::Nagle, 3_000, ms(44)), (ExchangeState::DelayedAck, ms(2) + 10, ms(42))];
     assert_eq!(waits(&exchange(40 * MS, None)), expected);
 }
 
 #[test]
 fn link_losses_are_not_late_acknowledgments() {
-    assert_eq!(waits(&exchange(0, Some(200 * MS))), [(WaitCause::Nagle, 3_000, ms(204))]);
+    assert_eq!(waits(&exchange(0, Some(200 * MS))), [(ExchangeState::Nagle, 3_000, ms(204))]);
 }
 
 #[test]

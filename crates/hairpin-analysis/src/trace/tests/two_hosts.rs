@@ -74,12 +74,15 @@ fn figures_do_not_depend_on_the_clock_offset() {
 fn an_acknowledgment_is_late_by_its_time_beyond_the_minimum_rtt() {
     for way_ns in [US, 2 * MS, 60 * MS] {
         let round_trip_ns = i64::try_from(2 * way_ns).unwrap();
-        let nagle = |held_ns: i64| (WaitCause::Nagle, 4_000, 2_000 + round_trip_ns + held_ns + 5_000);
-        let late = (WaitCause::DelayedAck, 2_000 + round_trip_ns, 2_000 + round_trip_ns + ms(40));
+        let nagle = |held_ns: i64| (ExchangeState::Nagle, 4_000, 2_000 + round_trip_ns + held_ns + 5_000);
+        let late = (ExchangeState::DelayedAck, 2_000 + round_trip_ns, 2_000 + round_trip_ns + ms(40));
         let mut expected = vec![nagle(ms(40)), late];
         expected.sort_by_key(|(_, from_ns, until_ns)| from_ns - until_ns);
         assert_eq!(waits(&exchange(way_ns, 40 * MS, 9)), expected, "{way_ns}");
-        assert!(waits(&exchange(way_ns, 9 * MS, 9)).iter().all(|(cause, ..)| *cause == WaitCause::Nagle), "{way_ns}");
+        assert!(
+            waits(&exchange(way_ns, 9 * MS, 9)).iter().all(|(cause, ..)| *cause == ExchangeState::Nagle),
+            "{way_ns}"
+        );
     }
     assert_eq!(waits(&exchange(60 * MS, 0, 9)).len(), 1, "a long path is not a delay");
 }
@@ -88,10 +91,13 @@ fn an_acknowledgment_is_late_by_its_time_beyond_the_minimum_rtt() {
 fn without_a_handshake_the_minimum_rtt_is_the_kernels() {
     let mut trace = exchange(30 * MS, 40 * MS, 9);
     trace.packets.drain(..2);
-    let late = |trace: &RoundTrace| waits(trace).into_iter().find(|wait| wait.0 == WaitCause::DelayedAck);
+    let late = |trace: &RoundTrace| waits(trace).into_iter().find(|wait| wait.0 == ExchangeState::DelayedAck);
     let answer_took_ns = 60 * MS + 300 * US;
     let until_ns = 2_000 + ms(100);
-    assert_eq!(late(&trace), Some((WaitCause::DelayedAck, 2_000 + i64::try_from(answer_took_ns).unwrap(), until_ns)));
+    assert_eq!(
+        late(&trace),
+        Some((ExchangeState::DelayedAck, 2_000 + i64::try_from(answer_took_ns).unwrap(), until_ns))
+    );
     trace.client.after = vec![Fact::number(fact_names::MIN_RTT_US, 60_000.0)];
-    assert_eq!(late(&trace), Some((WaitCause::DelayedAck, 2_000 + ms(60), until_ns)));
+    assert_eq!(late(&trace), Some((ExchangeState::DelayedAck, 2_000 + ms(60), until_ns)));
 }

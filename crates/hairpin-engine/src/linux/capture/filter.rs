@@ -19,17 +19,17 @@ const IPV6_PORTS: u32 = 54;
 /// Mask of the fragment offset and the "more fragments" flag.
 const IS_FRAGMENT: u32 = 0x3fff;
 
-/// Accepts TCP from or to `port`, over IPv4 (header of any length, no fragments) or IPv6 (no extension headers), in
+/// Accepts packets of `protocol` from or to `port`, over IPv4 (header of any length, no fragments) or IPv6 (no extension headers), in
 /// Ethernet frames.
-pub(super) fn tcp_port(port: u16) -> [sock_filter; 20] {
-    let (port, tcp) = (u32::from(port), u32::from(headers::TCP));
+pub(super) fn of_port(protocol: u8, port: u16) -> [sock_filter; 20] {
+    let (port, protocol) = (u32::from(port), u32::from(protocol));
     let (ipv4, ipv6) = (u32::from(headers::IPV4), u32::from(headers::IPV6));
     // The operands of a jump: instructions to skip if true, and if false.
     [
         statement(BPF_LD | BPF_H | BPF_ABS, ETHERTYPE),
         jump(BPF_JEQ, ipv4, 0, 9),
         statement(BPF_LD | BPF_B | BPF_ABS, IPV4_PROTOCOL),
-        jump(BPF_JEQ, tcp, 0, 15),
+        jump(BPF_JEQ, protocol, 0, 15),
         statement(BPF_LD | BPF_H | BPF_ABS, IPV4_FRAGMENT),
         jump(BPF_JSET, IS_FRAGMENT, 13, 0),
         statement(BPF_LDX | BPF_B | BPF_MSH, IPV4_HEADER),
@@ -39,7 +39,7 @@ pub(super) fn tcp_port(port: u16) -> [sock_filter; 20] {
         jump(BPF_JEQ, port, 7, 8),
         jump(BPF_JEQ, ipv6, 0, 7),
         statement(BPF_LD | BPF_B | BPF_ABS, IPV6_NEXT_HEADER),
-        jump(BPF_JEQ, tcp, 0, 5),
+        jump(BPF_JEQ, protocol, 0, 5),
         statement(BPF_LD | BPF_H | BPF_ABS, IPV6_PORTS),
         jump(BPF_JEQ, port, 2, 0),
         statement(BPF_LD | BPF_H | BPF_ABS, IPV6_PORTS + 2),
@@ -61,8 +61,12 @@ mod tests {
     /// The number of bytes of `frame` that pass the filter; `None` if it is rejected. The test uses a Unix socket,
     /// which needs no privilege: the kernel runs filters in the same way on all sockets.
     fn kept(frame: &[u8]) -> Option<usize> {
+        kept_by(headers::TCP, frame)
+    }
+
+    fn kept_by(protocol: u8, frame: &[u8]) -> Option<usize> {
         let (from, to) = UnixDatagram::pair().unwrap();
-        packet_ring::attach_filter(to.as_fd(), &tcp_port(4000)).unwrap();
+        packet_ring::attach_filter(to.as_fd(), &of_port(protocol, 4000)).unwrap();
         to.set_nonblocking(true).unwrap();
         drop(from.send(frame));
         let mut bytes = [0; 4096];
@@ -77,6 +81,8 @@ mod tests {
             assert_eq!(kept(&frame((5, 4000), 6)), Some(length));
             assert_eq!(kept(&frame((5, 6), 6)), None, "another port");
             assert_eq!(kept(&frame((4000, 5), 17)), None, "UDP of the port");
+            assert_eq!(kept_by(headers::UDP, &frame((4000, 5), 17)), Some(length));
+            assert_eq!(kept_by(headers::UDP, &frame((4000, 5), 6)), None, "TCP of the port");
             let mut other = frame((4000, 5), 6);
             other[12..14].copy_from_slice(&0x88cc_u16.to_be_bytes());
             assert_eq!(kept(&other), None, "another protocol");

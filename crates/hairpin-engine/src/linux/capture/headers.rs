@@ -9,6 +9,8 @@ pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
 /// Protocol number of TCP.
 pub(super) const TCP: u8 = 6;
+/// Protocol number of UDP.
+pub(super) const UDP: u8 = 17;
 
 const ETHERNET_BYTES: usize = 14;
 const IPV6_BYTES: usize = 40;
@@ -26,6 +28,10 @@ pub(super) struct Segment {
     pub(super) fin: bool,
     pub(super) rst: bool,
     pub(super) psh: bool,
+    /// The window as written, before scaling.
+    pub(super) window: u16,
+    /// Bits by which later windows of this sender are shifted (RFC 7323, section 2); only in a SYN.
+    pub(super) window_shift: Option<u8>,
     pub(super) payload_bytes: u64,
 }
 
@@ -66,6 +72,20 @@ pub(super) fn segment(bytes: &[u8], length_bytes: u32) -> Option<Segment> {
         fin: flags & 0x01 != 0,
         rst: flags & 0x04 != 0,
         psh: flags & 0x08 != 0,
+        window: half(tcp, 14)?,
+        window_shift: tcp.get(20..tcp_header_bytes).filter(|_| flags & 0x02 != 0).and_then(window_shift),
         payload_bytes: u64::try_from(payload_bytes).ok()?,
     })
+}
+
+/// Finds the window scale among the options of a TCP header.
+fn window_shift(mut options: &[u8]) -> Option<u8> {
+    loop {
+        options = match options {
+            [3, 3, shift, ..] => return Some((*shift).min(14)),
+            [1, rest @ ..] => rest,
+            [2..=255, length @ 2..=255, ..] => options.get(usize::from(*length)..)?,
+            _ => return None,
+        };
+    }
 }

@@ -11,6 +11,7 @@ pub mod fuzzing;
 mod headers;
 mod packets;
 mod pcapng;
+pub mod reader;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -48,6 +49,16 @@ pub struct Captured {
 /// loopback interface both leaves and arrives, but is captured once. Keeps the first 440 bytes of each packet and the
 /// first 16 384 packets; further packets are only counted.
 pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
+    begin_of(interface, headers::TCP, port)
+}
+
+/// Whether this process may open packet sockets.
+pub fn may_capture() -> Result<(), WhyNot> {
+    packet_ring::socket().map(drop).map_err(|error| why_not("open a packet socket", "any interface", &error))
+}
+
+/// Like [`begin`], for this protocol number.
+fn begin_of(interface: &str, protocol: u8, port: u16) -> Result<Live, WhyNot> {
     let failed = |operation: &'static str| move |error: io::Error| why_not(operation, interface, &error);
     let found = Interface::named(interface).map_err(failed("find the interface"))?;
     let loopback = found.hardware == libc::ARPHRD_LOOPBACK;
@@ -59,7 +70,8 @@ pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
     }
     let socket = packet_ring::socket().map_err(failed("open a packet socket"))?;
     // Set the filter before binding: without a filter, a bound socket would receive unrelated packets.
-    packet_ring::attach_filter(socket.as_fd(), &filter::tcp_port(port)).map_err(failed("set the packet filter"))?;
+    packet_ring::attach_filter(socket.as_fd(), &filter::of_port(protocol, port))
+        .map_err(failed("set the packet filter"))?;
     if loopback {
         packet_ring::ignore_outgoing(socket.as_fd()).map_err(failed("exclude outgoing packets"))?;
     }

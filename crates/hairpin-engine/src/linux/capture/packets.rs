@@ -35,7 +35,7 @@ pub(super) fn crossed<'f>(
             return None;
         };
         if segment.syn {
-            own.get_or_insert_with(|| Direction::beginning(segment.sequence, hello_bytes));
+            own.get_or_insert_with(|| Direction::beginning(&segment, hello_bytes));
         }
         let (first_byte, end_byte) = own.as_mut()?.range(&segment);
         Some(Packet {
@@ -49,6 +49,7 @@ pub(super) fn crossed<'f>(
             first_byte,
             end_byte,
             ack_byte: acknowledged(&segment, other.as_ref()),
+            window_bytes: window(&segment, own.as_ref(), other.as_ref()),
             length_bytes: u64::from(frame.length_bytes),
         })
     };
@@ -59,7 +60,14 @@ fn acknowledged(segment: &Segment, other: Option<&Direction>) -> Option<u64> {
     Some(other?.byte(segment.acknowledged?))
 }
 
+/// Windows are scaled if both SYNs offered it, except in the SYNs themselves.
+fn window(segment: &Segment, own: Option<&Direction>, other: Option<&Direction>) -> Option<u64> {
+    let (shift, is_scaled) = (own?.window_shift, other?.window_shift.is_some() && !segment.syn);
+    Some(u64::from(segment.window) << shift.filter(|_| is_scaled).unwrap_or(0))
+}
+
 struct Direction {
+    window_shift: Option<u8>,
     /// The sequence number that counts as byte 0: the first one after the SYN (RFC 9293, section 3.4) and the hello.
     zero: u32,
     /// End of the highest byte seen, used to resolve the wrap-around of 32-bit sequence numbers.
@@ -69,9 +77,10 @@ struct Direction {
 }
 
 impl Direction {
-    fn beginning(syn: u32, hello_bytes: usize) -> Self {
+    fn beginning(syn: &Segment, hello_bytes: usize) -> Self {
         let hello_bytes = u32::try_from(hello_bytes).expect("a hello is short");
-        Self { zero: syn.wrapping_add(1).wrapping_add(hello_bytes), end: 0, closed_at: None }
+        let zero = syn.sequence.wrapping_add(1).wrapping_add(hello_bytes);
+        Self { zero, end: 0, closed_at: None, window_shift: syn.window_shift }
     }
 
     /// The byte number of `sequence`; 0 within the hello.

@@ -87,6 +87,8 @@ fn a_segment_is_read_from_both_internet_protocols() {
         fin: false,
         rst: false,
         psh: true,
+        window: 0,
+        window_shift: None,
         payload_bytes: 2,
     };
     for (frame, tcp, length_at) in [(frame_ipv4 as fn(_, _) -> _, 34, 16), (frame_ipv6, 54, 18)] {
@@ -108,6 +110,40 @@ fn a_segment_is_read_from_both_internet_protocols() {
             // In an IPv6 header the length is fixed, so 0x44 is an invalid version.
             assert_eq!(segment(&flawed_bytes, length), None, "{flawed:?}");
         }
+    }
+}
+
+/// A SYN with these options, and a window of 1000 in it.
+fn syn(client: bool, options: &[u8]) -> Frame {
+    let mut frame = with_window(sent(client, SYN, 100, 0, 0), 1000);
+    frame.bytes[46] = u8::try_from(0x50 + options.len() / 4 * 16).unwrap();
+    frame.bytes[17] += u8::try_from(options.len()).unwrap();
+    frame.bytes.extend(options);
+    Frame { length_bytes: u32::try_from(frame.bytes.len()).unwrap(), ..frame }
+}
+
+fn with_window(mut frame: Frame, window: u16) -> Frame {
+    frame.bytes[48..50].copy_from_slice(&window.to_be_bytes());
+    frame
+}
+
+#[test]
+fn windows_are_scaled_after_the_handshake_if_both_ends_offer_it() {
+    let shifts = [2, 4, 5, 0xb4, 1, 3, 3, 7];
+    let damaged = [[3, 3, 200, 0], [1, 1, 8, 0], [5, 90, 3, 3], [0, 3, 3, 7]];
+    let windows = |client: &[u8], server: &[u8]| -> Vec<Option<u64>> {
+        let later = [true, false].map(|client| with_window(sent(client, ACK, 101, 101, 0), 10));
+        let frames = [&[syn(true, client), syn(false, server)], &later[..]].concat();
+        packets(&frames, 5, 4000, &map()).iter().map(|packet| packet.window_bytes).collect()
+    };
+    // Nothing was acknowledged before the first packet.
+    let expected = |client, server| vec![None, Some(1000), Some(client), Some(server)];
+    assert_eq!(windows(&shifts, &shifts), expected(1280, 1280));
+    assert_eq!(windows(&shifts, &[3, 3, 2, 0]), expected(1280, 40));
+    assert_eq!(windows(&shifts, &[]), expected(10, 10));
+    assert_eq!(windows(&shifts, &damaged[0]), expected(1280, 10 << 14), "at most 14 bits");
+    for options in &damaged[1..] {
+        assert_eq!(windows(&shifts, options), expected(10, 10), "{options:?}");
     }
 }
 

@@ -121,7 +121,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{departures, drops, fates, packets, stream};
+    use crate::tests::fixture::{departures, drops, fates, packets, stream};
 
     const MS: u64 = 1_000_000;
 

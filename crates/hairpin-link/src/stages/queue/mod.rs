@@ -258,8 +258,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::fixture::{departures, drops, fates, link, packets};
     use crate::simulate::simulate;
+    use crate::tests::fixture::{departures, drops, fates, link, packets};
 
     #[test]
     fn of_a_burst_all_packets_beyond_the_first_and_a_full_queue_are_dropped() {

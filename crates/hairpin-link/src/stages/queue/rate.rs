@@ -40,7 +40,7 @@ impl Service for Rate {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::fixture::{departures, fates, packets};
+    use crate::tests::fixture::{departures, fates, packets};
 
     #[test]
     fn simultaneous_packets_leave_one_transmission_time_apart() {

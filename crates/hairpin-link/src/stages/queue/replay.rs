@@ -77,9 +77,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fixture::{SEED, departures, packets};
     use crate::link::Link;
     use crate::simulate::simulate;
+    use crate::tests::fixture::{SEED, departures, packets};
 
     fn left(trace: &str, arrivals: &[(u64, u32)]) -> Vec<(u64, u64)> {
         let profile = "replay=made-up queue=1000packets".parse().unwrap();

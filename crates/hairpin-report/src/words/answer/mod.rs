@@ -4,6 +4,7 @@ mod choice;
 mod exchanges;
 mod figures;
 mod headline;
+mod observers;
 mod one_way;
 mod under_load;
 
@@ -79,6 +80,7 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::OtherTransports { cases } => exchanges::other_transports(&rows(cases)),
         Said::OtherPaths { paths } => exchanges::other_paths(&paths.iter().map(rows).collect::<Vec<_>>()),
         Said::Batches { messages, gains } => one_way::batches(run, *messages, gains),
+        Said::ObserverCosts { cases } => observers::costs(&rows(cases)),
         Said::LatencyAtRate { case, unbatched } => {
             Some(one_way::latency_at_rate(row(case)?, unbatched.as_ref().and_then(row)))
         }
@@ -131,7 +133,7 @@ fn finding(run: &Run, code: &str, row: &CaseSummary) -> Option<String> {
         _ => {
             // The share of a finding is the largest share of all its cases.
             let to = if finding.cases.len() > 1 { "up to " } else { "" };
-            format!("Finding {code} explains {to}{part} of {}.", kind.a_thing())
+            format!("Finding {code} explains {to}{part} of {}.", kind.words()[1])
         }
     })
 }
@@ -151,7 +153,7 @@ fn single(row: &CaseSummary) -> String {
         let p50 = latency(flow.latency_ns.p50);
         let p99 = flow.latency_ns.p99.and_then(Figure::finite);
         let p99 = p99.map(|p99| format!(", p99 {}", duration(p99))).unwrap_or_default();
-        let samples = counted(flow.samples, CaseKind::of(&row.case).thing());
+        let samples = counted(flow.samples, CaseKind::of(&row.case).words()[0]);
         Some(format!("p50 {p50}{p99}, {samples} over {rounds}"))
     });
     match figures {

@@ -38,6 +38,11 @@ pub(crate) fn begin(on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
     sockopt::set(on, STAMPS, (STAMP_FLAGS | more).cast_signed())
 }
 
+/// Requests stamps of received data only.
+pub(crate) fn begin_arrivals(on: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set(on, STAMPS, (libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE).cast_signed())
+}
+
 /// Requests stamps of received messages. Stamps of sent messages are requested by [`send`].
 pub(crate) fn begin_for_messages(on: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(on, STAMPS, REPORT_FLAGS.cast_signed())

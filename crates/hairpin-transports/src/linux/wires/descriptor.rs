@@ -520,6 +520,11 @@ impl<P: Port> Wire for DescriptorWire<P> {
         if self.port.is_stream() { Some(self) } else { None }
     }
 
+    fn stamp_arrivals(&mut self) -> Result<(), WireError> {
+        let begun = self.port.stamp_arrivals();
+        begun.map_err(|source| WireError::System { operation: "request time stamps", source })
+    }
+
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         if self.port.stamping().is_some() { Some(self) } else { None }
     }

@@ -106,6 +106,11 @@ pub(crate) trait Port: Send + 'static {
         None
     }
 
+    /// See `Wire::stamp_arrivals`.
+    fn stamp_arrivals(&mut self) -> io::Result<()> {
+        Err(unsupported())
+    }
+
     /// The error queue with time stamps, and its socket; `None` if the kernel does not stamp this kind of descriptor.
     fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
         None

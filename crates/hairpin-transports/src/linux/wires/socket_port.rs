@@ -11,7 +11,7 @@ use socket2::{Socket, Type};
 
 use super::hello::{self, Handshake};
 use super::offload::Offload;
-use super::port::{BatchResult, Miss, Port};
+use super::port::{BatchResult, Miss, Port, unsupported};
 use super::socket_kind::{SocketKind, facts};
 use super::stamping::{Completions, Stamping};
 use crate::batch::Batch;
@@ -243,6 +243,8 @@ impl Port for SocketPort {
             let ip_bytes = if self.kind.family == Family::V6 { 40 } else { 20 };
             facts.extend(tcp_bytes.map(|bytes| Fact::number(fact_names::HEADER_BYTES, (ip_bytes + bytes).into())));
         }
+        let arrivals = self.stamping.as_ref().and_then(|stamping| stamping.borrow().arrivals());
+        facts.extend(arrivals.map(|count| Fact::number(fact_names::STAMPS_RECEIVED, count as f64)));
         facts.extend(self.zero_copy_facts());
         if self.handshake.ignored > 0 {
             facts.push(Fact::number(fact_names::IGNORED, self.handshake.ignored as f64));
@@ -351,6 +353,14 @@ impl Port for SocketPort {
 
     fn set(&mut self, option: OptionName, on: bool) -> io::Result<()> {
         options::switch(self.socket.as_fd(), self.kind.family, option, on)
+    }
+
+    fn stamp_arrivals(&mut self) -> io::Result<()> {
+        if self.kind.family == Family::Unix {
+            return Err(unsupported());
+        }
+        let stamping = self.stamping.get_or_insert_with(|| RefCell::new(Stamping::new(false)));
+        stamping.get_mut().begin_arrivals(self.socket.as_fd())
     }
 
     fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {

@@ -21,6 +21,8 @@ pub(crate) struct Stamping {
     /// Stamps already read from the queue that `take` has not returned yet.
     stored: Vec<RawStamp>,
     received_ns: Option<u64>,
+    /// Number of received stamps, if only those of arrivals were requested.
+    arrivals: Option<u64>,
     completions: Option<Completions>,
     /// Number of system calls that read the error queue.
     reads: u64,
@@ -89,6 +91,18 @@ impl Stamping {
         Ok(())
     }
 
+    /// Requests stamps of received data only.
+    pub(crate) fn begin_arrivals(&mut self, on: BorrowedFd<'_>) -> io::Result<()> {
+        timestamping::begin_arrivals(on)?;
+        (self.reads_received, self.arrivals) = (true, Some(0));
+        Ok(())
+    }
+
+    /// Number of stamps received since [`Stamping::begin_arrivals`], if called.
+    pub(crate) fn arrivals(&self) -> Option<u64> {
+        self.arrivals
+    }
+
     /// Whether stamps may also arrive when this end does not send.
     pub(crate) fn may_arrive_any_time(&self) -> bool {
         self.acknowledged
@@ -143,6 +157,9 @@ impl Stamping {
     ) -> io::Result<usize> {
         let (bytes, received_ns) = timestamping::receive(from, into, may_block, true_length)?;
         self.received_ns = received_ns;
+        if let Some(arrivals) = &mut self.arrivals {
+            *arrivals += u64::from(received_ns.is_some());
+        }
         Ok(bytes)
     }
 

@@ -27,7 +27,7 @@ pub(super) fn chosen(matches: &ArgMatches) -> Result<Vec<SelectedClaims>, Stoppe
     choose(&all, &asked).map_err(Stopped::usage)
 }
 
-pub(super) fn show(report: &ClaimsReport, matches: &ArgMatches) {
+pub(in crate::cli) fn show(report: &ClaimsReport, matches: &ArgMatches) {
     if matches.get_flag("json") {
         output::json(report);
     } else {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_model::quantities::counted;
@@ -12,57 +10,16 @@ use hairpin_model::{ClaimsReport, Environment, JudgedClaim, JudgedRow};
 use hairpin_report::words::write_claims;
 
 use super::listing::{new_report, planned};
-use crate::claims::{SelectedClaims, TESTED, choose, texts};
+use crate::claims::{SelectedClaims, choose, texts};
+use crate::claims_folder::{locate_evidence, read_result, saved_results};
 use crate::cli::exit::{Exit, Stopped};
-use crate::cli::measure::shown;
 use crate::cli::output;
 use crate::session::{RUNS, now_unix_s};
-
-/// Maximum number of folders of claims that are read, newest first, maximum size of a result, and of all together.
-const MAX_FOLDERS: usize = 100;
-const MAX_RESULT_BYTES: u64 = 8 << 20;
-const MAX_RESULTS_BYTES: u64 = 64 << 20;
-
-/// Reads the result of a run of claims. The error names the file.
-pub(super) fn read_result(path: &Path) -> Result<ClaimsReport, String> {
-    let file = if path.is_dir() { path.join(TESTED) } else { path.to_owned() };
-    let mut text = String::new();
-    let read = File::open(&file).and_then(|opened| opened.take(MAX_RESULT_BYTES).read_to_string(&mut text));
-    let hint = "give claims.json, or the folder that `hairpin claims run` made";
-    read.map_err(|error| format!("cannot read {}: {error} (hint: {hint})", shown(&file)))?;
-    let report: ClaimsReport = serde_json::from_str(&text).map_err(|error| {
-        format!("{} is no result of this version: {error} (hint: repeat `hairpin claims run`)", shown(&file))
-    })?;
-    Ok(report)
-}
-
-/// The results in the default folder, newest first, and how many could not be read.
-fn saved_results() -> (Vec<(PathBuf, ClaimsReport)>, u64) {
-    let folders = std::fs::read_dir(RUNS).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join(TESTED).is_file()).collect();
-    // The names begin with the time.
-    folders.sort_unstable_by(|a, b| b.cmp(a));
-    folders.truncate(MAX_FOLDERS);
-    let (mut results, mut unreadable, mut left_bytes) = (Vec::new(), 0, MAX_RESULTS_BYTES);
-    for folder in folders {
-        let size_bytes = folder.join(TESTED).metadata().map_or(u64::MAX, |file| file.len());
-        let read = left_bytes.checked_sub(size_bytes).and_then(|left| Some((left, read_result(&folder).ok()?)));
-        match read {
-            Some((left, report)) => {
-                left_bytes = left;
-                results.push((folder, report));
-            }
-            None => unreadable += 1,
-        }
-    }
-    results.sort_by_key(|(_, report)| std::cmp::Reverse(report.started_unix_s));
-    (results, unreadable)
-}
 
 /// The claims, each with its latest verdict by its present rules on this host alone.
 pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
     let mut report = new_report(chosen, arguments);
-    let (results, unreadable) = saved_results();
+    let (results, unreadable) = saved_results(RUNS.as_ref());
     let (mut machines, mut other_rules) = (BTreeMap::new(), 0);
     for claim in &mut report.claims {
         let tested = results.iter().filter(|(_, result)| result.to.is_none()).filter_map(|(folder, result)| {
@@ -78,9 +35,7 @@ pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> Claim
             report.environment.get_or_insert_with(|| result.environment.clone().unwrap_or_default());
             let mut latest = found.clone();
             latest.age_s = Some(now_unix_s().saturating_sub(result.started_unix_s));
-            for row in &mut latest.rows {
-                row.evidence = row.evidence.take().map(|file| shown(&folder.join(file)));
-            }
+            locate_evidence(&mut latest, folder);
             *claim = latest;
             break;
         }
@@ -91,12 +46,10 @@ pub(super) fn latest(chosen: &[SelectedClaims], arguments: &[OsString]) -> Claim
             .remarks
             .push(format!("Verdicts of several machines or versions: {}.", of.collect::<Vec<_>>().join("; ")));
     }
-    if other_rules > 0 {
-        report.remarks.push(format!("Left out: {} by other rules.", counted(other_rules, "older verdict")));
-    }
-    if unreadable > 0 {
-        let unreadable = counted(unreadable, "result");
-        report.remarks.push(format!("Left out: {unreadable} of other versions, or unreadable."));
+    for (count, what, why) in
+        [(other_rules, "older verdict", "by other rules"), (unreadable, "result", "of other versions, or unreadable")]
+    {
+        report.remarks.extend((count > 0).then(|| format!("Left out: {} {why}.", counted(count, what))));
     }
     report.runs = chosen.iter().flat_map(|of| of.runs().into_iter().map(|run| planned(of, run))).collect();
     write_claims(&mut report);

@@ -1,6 +1,6 @@
 //! `hairpin claims`: shows published claims with their latest verdicts, and tests which of them hold here.
 
-mod listing;
+pub(super) mod listing;
 mod merged;
 mod run;
 

@@ -5,20 +5,19 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use hairpin_analysis::claims::{Runs, judge};
+use hairpin_analysis::claims::{Runs, is_warning, judge};
 use hairpin_engine::links::known;
 use hairpin_hosts::ticket::redacted;
-use hairpin_model::finding::{About, Severity};
 use hairpin_model::judged_claim::Headline;
 use hairpin_model::quantities::{counted, duration};
 use hairpin_model::run::State;
-use hairpin_model::{ClaimsReport, Document, Finding, JudgedClaim, Reason, Refused, Run, TestRun, shell};
+use hairpin_model::{ClaimsReport, Document, JudgedClaim, Reason, Refused, Run, TestRun, shell};
 use hairpin_report::{html, words};
 use hairpin_store::Folder;
 
 use super::listing::{chosen, new_report, planned, show};
-use super::merged;
 use crate::claims::{SelectedClaims, TESTED, between_hosts};
+use crate::claims_folder::read_result;
 use crate::cli::exit::{Exit, Stopped};
 use crate::cli::measure::{Ends, session_of, shown};
 use crate::cli::report::{PAGE, write_page};
@@ -220,7 +219,9 @@ impl Tests<'_> {
 
     fn session(&self, words: Vec<String>) -> Result<Session<'_>, String> {
         let matches = command::command(self.program).try_get_matches_from(&words);
-        let matches = matches.map_err(|error| first_line(&error.to_string()))?;
+        let first_line =
+            |text: String| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let matches = matches.map_err(|error| first_line(error.to_string()))?;
         let Some((experiment, matches)) = matches.subcommand() else {
             return Err("its command names no experiment".to_owned());
         };
@@ -240,7 +241,7 @@ impl Tests<'_> {
         set_aside(&folder)?;
         let session = self.session(words)?.save_in(folder);
         let (folder, run) = self.ends.run(session).map_err(|refused| refused.to_string())?;
-        self.unsaved.extend(write_page(&run, &folder).err());
+        self.unsaved.extend(write_page(&html::render(&run), folder.files()).err());
         self.unsaved.extend(run.unsaved.iter().map(|failure| failure.cause.clone()));
         Ok(run)
     }
@@ -336,16 +337,12 @@ impl RunOptions {
     }
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-}
-
 fn record_run(report: &mut ClaimsReport, run: &Result<Run, String>, mut test_run: TestRun) {
     match run {
         Ok(run) => {
             test_run.failed_rounds = run.failed_rounds() as u64;
-            let warns = |finding: &&Finding| finding.about == About::Run && finding.severity != Severity::Note;
-            test_run.warnings = run.findings.iter().filter(warns).map(|finding| finding.code.clone()).collect();
+            let warnings = run.findings.iter().filter(|finding| is_warning(finding));
+            test_run.warnings = warnings.map(|finding| finding.code.clone()).collect();
             report.duration_ns += run.duration_ns;
             report.environment.get_or_insert_with(|| run.environment().clone());
         }
@@ -362,7 +359,7 @@ fn open_folder(folder: &Path) -> Result<(Folder, Option<ClaimsReport>), Stopped>
     if !files.holds(TESTED) {
         return Ok((files, None));
     }
-    let earlier = merged::read_result(folder).map_err(Stopped::usage)?;
+    let earlier = read_result(folder).map_err(Stopped::usage)?;
     if earlier.state != State::Interrupted {
         let path = shown(folder);
         return Err(Stopped::usage(format!("{path} already holds tested claims (hint: use another folder)")));

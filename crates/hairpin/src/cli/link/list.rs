@@ -1,7 +1,5 @@
 //! `hairpin link list`: the built-in profiles, and whether links can run here.
 
-use std::fmt::Write;
-
 use clap::ArgMatches;
 use hairpin_engine::links::known;
 use hairpin_link::builtin;
@@ -36,7 +34,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
 
 /// Adds each profile to a list: name, summary, figures.
 pub(in crate::cli) fn add(list: &mut Lines) {
-    for profile in builtin::ALL {
+    for profile in builtin::ALL.iter() {
         list.item(profile.name, profile.summary);
         if profile.line != profile.name {
             list.item("", profile.line);
@@ -45,23 +43,8 @@ pub(in crate::cli) fn add(list: &mut Lines) {
 }
 
 /// All built-in profiles for JSON.
-#[must_use]
 pub fn profiles() -> Vec<ListedLink> {
     builtin::ALL.iter().map(|builtin| as_json(Some(builtin), &builtin.profile())).collect()
-}
-
-/// The links part of docs/catalog.md.
-#[must_use]
-pub fn markdown() -> String {
-    let mut text = String::from(
-        "\n## Links\n\nThe built-in profiles; [links.md](links.md) describes their syntax and the sources of their \
-        figures.\n\n| name | what it represents | figures |\n|---|---|---|\n",
-    );
-    for profile in builtin::ALL {
-        let (name, summary, line) = (profile.name, profile.summary, profile.line);
-        writeln!(text, "| `{name}` | {summary} | `{line}` |").expect("a String takes any text");
-    }
-    text
 }
 
 fn relay(can_run: Result<Receipt, WhyNot>) -> Relay {
