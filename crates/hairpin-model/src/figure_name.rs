@@ -66,5 +66,7 @@ words! {
         /// Requests sent and not yet answered, averaged over the round: rate times mean latency (Little's law). At
         /// most 1 if each answer is read before the next request is sent.
         InFlight = "in-flight",
+        /// Share of the time of traced exchanges in the states that a rule names, 0 to 1.
+        TimeInStates = "time-in-states",
     }
 }

@@ -7,12 +7,8 @@ use hairpin_model::names::joined;
 use hairpin_model::quantities::{self, DASH, counted, three_digits};
 use hairpin_model::reason::{Bound, Place};
 use hairpin_model::run::State;
-use hairpin_model::trace::End;
-use hairpin_model::{
-    ClaimsReport, ExchangeState, Figure, JudgedClaim, JudgedRow, Judgement, Published, Reason, Source, Value,
-};
+use hairpin_model::{ClaimsReport, Figure, JudgedClaim, JudgedRow, Judgement, Published, Reason, Source, Value};
 
-use crate::exchange_states;
 use crate::figure_words::figure_name;
 use crate::hosts;
 use crate::trust::why_no_interval;
@@ -117,11 +113,6 @@ pub(crate) fn figures(row: &JudgedRow) -> Option<String> {
             let share = bounds(&measured, SHARE).map_or_else(String::new, |share| format!(" ({share} %)"));
             Some(format!("the {figure} reaches {bound} in {reached} of {rounds} rounds{share}"))
         }
-        Reason::InStates { states, at, .. } => Some(format!(
-            "{} of the time of traced exchanges is {}",
-            with_interval(&measured, unit),
-            any_of(states, *at)
-        )),
         Reason::Compared { figure, place, bound: Bound::SavesAtLeast { .. }, .. } => {
             let (saved, figure) = (with_interval(&measured, unit), figure_name(*figure));
             let text = if row.published.unit == SHARE { format!(", {text}") } else { String::new() };
@@ -152,12 +143,6 @@ pub(crate) fn figures(row: &JudgedRow) -> Option<String> {
 
 fn without_interval(place: Place) -> &'static str {
     if place == Place::Unknown { ", without an interval" } else { "" }
-}
-
-/// Names states: `Nagle's algorithm or delayed ACK`.
-pub(crate) fn any_of(states: &[ExchangeState], at: Option<End>) -> String {
-    let names: Vec<&str> = states.iter().map(|state| exchange_states::name(*state)).collect();
-    format!("{}{}", names.join(" or "), at.map_or_else(String::new, |end| format!(" at the {end}")))
 }
 
 pub(crate) fn refuted_alone(rows: u64) -> String {
@@ -192,9 +177,6 @@ fn condition(row: &JudgedRow) -> Option<String> {
         Reason::Often { bound, share, .. } => {
             let reached = exact(*bound, &row.published.unit);
             Some(format!("{reached} or more in at least {} of the rounds", exact(*share, SHARE)))
-        }
-        Reason::InStates { states, at, at_least, .. } => {
-            Some(format!("{} in at least {} of the time", any_of(states, *at), exact(*at_least, SHARE)))
         }
         _ => None,
     }
@@ -379,8 +361,8 @@ impl Scale {
     /// The scale of a row's picture, which shows the published mark, the margin and the measured interval. `None` without
     /// a measured value above 0.
     pub(crate) fn of(row: &JudgedRow) -> Option<Self> {
-        // A share of rounds or of time needs no picture.
-        let is_drawn = !matches!(measured_reason(row), Some(Reason::Often { .. } | Reason::InStates { .. }));
+        // A share of rounds needs no picture.
+        let is_drawn = !matches!(measured_reason(row), Some(Reason::Often { .. }));
         let measured = row.judgement.measured.filter(|figure| is_drawn && figure.value > 0.0)?;
         let interval = measured.interval().map(|(low, high)| [low, high]);
         let margin = row.judgement.margin.into_iter().flatten().flatten();

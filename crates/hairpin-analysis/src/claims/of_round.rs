@@ -56,6 +56,7 @@ fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> 
         FigureName::ServerCpuPerGb => Some(cpu_ns(End::Server)? / size_bytes),
         FigureName::Fairness => one_way::fairness(&received?.connection_bytes),
         FigureName::ReverseShare => one_way::reverse_share(flow, round),
+        FigureName::TimeInStates => None,
         FigureName::ReverseBytes => Some(one_way::reverse_share(flow, round)? * goodput()?),
     }
 }

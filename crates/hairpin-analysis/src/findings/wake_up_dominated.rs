@@ -9,7 +9,6 @@
 //! not deep idle. Both ends on one CPU also share its caches, so this alone proves nothing. Advice: spin, keep CPUs
 //! awake, place both ends on one CPU, or send more with each wake-up.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{BUSY_POLL, KEEP_AWAKE};
 use hairpin_model::summary::Verdict;
@@ -26,7 +25,6 @@ use super::support::{
 pub(super) const CARD: FindingCard = FindingCard {
     code: "wake-up-dominated",
     about: About::Cause,
-    states: &[ExchangeState::WakeUp],
     what: "most of a round trip is waking the other end's CPU, not carrying the message",
     why: "a faster transport does not help; another way of waiting does",
 };

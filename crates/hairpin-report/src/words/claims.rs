@@ -3,7 +3,7 @@
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::{Headline, Verdict};
 use hairpin_model::names::{distinct, joined};
-use hairpin_model::quantities::{self, counted, three_digits};
+use hairpin_model::quantities::{counted, three_digits};
 use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedClaim, JudgedRow, Judgement, Reason, Writes};
@@ -184,7 +184,6 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
                 name(figure)
             )
         }
-        Reason::InStates { .. } => in_states(reason, judgement),
         Reason::OneOfSeveral { measured, rows } => {
             let (measured, rows) = (why(measured, judgement), counted(*rows, "row"));
             format!("{measured} With {rows} that could refute the claim by chance, this is not enough.")
@@ -231,19 +230,6 @@ fn why(reason: &Reason, judgement: &Judgement) -> String {
             format!("{case}: no exchange was {} completely", if *captured { "captured" } else { "traced" })
         }
     }
-}
-
-fn in_states(reason: &Reason, judgement: &Judgement) -> String {
-    let Reason::InStates { case, states, at, rounds, possible, at_least, .. } = reason else { return String::new() };
-    format!(
-        "Of the time of traced exchanges of {case}, {} is {}, and at most {} with what the evidence does not separate ({}); \
-         the rule asks for {}.",
-        judgement.measured.map_or_else(String::new, |measured| claim_wording::with_interval(&measured, "share")),
-        claim_wording::any_of(states, *at),
-        quantities::share(*possible),
-        counted(*rounds, "traced round"),
-        quantities::share(*at_least)
-    )
 }
 
 fn widens(figure: &str, ratios: [&CaseRatio; 2], judgement: &Judgement) -> String {
