@@ -12,12 +12,11 @@ use crate::trace::End;
 use crate::words;
 
 words! {
-    /// A state of an exchange, or a union of states that the evidence does not separate.
+    /// A state of an exchange, or a union of states that the evidence does not separate. The order lets most unions be
+    /// ranges.
     pub enum ExchangeState: "state of an exchange" {
         /// The client's program has not written yet.
         ClientIdle = "client-idle",
-        /// The server's program has the request and has not written the answer yet.
-        ServerProgram = "server-program",
         /// A program could run but waits for a CPU.
         WaitingForCpu = "waiting-for-cpu",
         /// The sender's kernel processes a write call.
@@ -32,12 +31,16 @@ words! {
         Autocork = "autocork",
         /// Written bytes wait for their time by the pacing rate.
         Pacing = "pacing",
+        /// Written bytes wait because the congestion window is full.
+        CongestionWindow = "congestion-window",
         /// Written bytes wait because the receiver's window is full, although its program reads all that has arrived.
         ReceiveWindow = "receive-window",
         /// Bytes have arrived, and the receiver's program has not called to read them.
         SlowReader = "slow-reader",
-        /// Written bytes wait because the congestion window is full.
-        CongestionWindow = "congestion-window",
+        /// Bytes have arrived, and the waiting program is woken and reads them.
+        WakeUp = "wake-up",
+        /// Bytes wait for an acknowledgment that the receiver delays.
+        DelayedAck = "delayed-ack",
         /// Lost data waits for the acknowledgments that show its loss.
         FastRecovery = "fast-recovery",
         /// Lost data waits for a tail loss probe (RFC 8985, section 7).
@@ -48,15 +51,13 @@ words! {
         Propagation = "propagation",
         /// A packet is on its way for longer than the shortest time seen: queues, and the rate of a link.
         Queueing = "queueing",
-        /// Bytes wait for an acknowledgment that the receiver delays.
-        DelayedAck = "delayed-ack",
-        /// Bytes have arrived, and the waiting program is woken and reads them.
-        WakeUp = "wake-up",
+        /// The server's program has the request and has not written the answer yet.
+        ServerProgram = "server-program",
         /// Union: written bytes wait for an unknown rule of the sender or for a window.
         Unexplained = "unexplained",
         /// Union: the client has not written, or its kernel holds the bytes.
         IdleOrHeld = "idle-or-held",
-        /// Union: the server has not read, works, or its kernel holds the answer.
+        /// Union: the server has not read, works, or its kernel holds the answer, or the answer is on its way.
         WorkOrHeld = "work-or-held",
         /// Union: the window is full because it is small, or because the program does not read.
         WindowOrReader = "window-or-reader",
@@ -68,7 +69,7 @@ words! {
         ProgramOrCpu = "program-or-cpu",
         /// Union: a packet is on its way, in queues or not.
         Path = "path",
-        /// Union: a packet is on its way, or has arrived and is not read.
+        /// Union: a packet is on its way, perhaps lost, or has arrived and is not read.
         PathOrWakeUp = "path-or-wake-up",
         /// Union: everything between a write call and the read call that returns its bytes.
         BetweenCalls = "between-calls",
@@ -93,30 +94,6 @@ words! {
     }
 }
 
-words! {
-    /// Evidence that separates the states of a union.
-    pub enum Separator: "evidence" {
-        /// The calls of the sending program.
-        SenderCalls = "sender-calls",
-        /// The calls of the receiving program.
-        ReceiverCalls = "receiver-calls",
-        /// Samples of the sender's socket: unsent bytes, windows, pacing rate.
-        SenderSamples = "sender-samples",
-        /// Samples of the receiver's socket: unread bytes.
-        ReceiverSamples = "receiver-samples",
-        /// Packets captured at the sender, or kernel timestamps of its segments.
-        SenderPackets = "sender-packets",
-        /// Packets captured at the receiver, or kernel timestamps of their arrival.
-        ReceiverPackets = "receiver-packets",
-        /// Socket options as granted.
-        Options = "options",
-        /// The time that each thread waited for a CPU (`/proc/PID/schedstat`).
-        CpuWaits = "cpu-waits",
-        /// The kernel's counters of retransmissions.
-        Counters = "counters",
-    }
-}
-
 impl Actor {
     /// Returns the end that must act; `None` for the network or if unknown.
     pub fn end(self) -> Option<End> {
@@ -134,76 +111,25 @@ impl ExchangeState {
         self.union().0
     }
 
-    /// Returns the evidence that would separate the states of a union; empty for a state.
-    pub fn separated_by(self) -> &'static [Separator] {
-        self.union().1
-    }
-
-    fn union(self) -> (&'static [Self], &'static [Separator]) {
-        use ExchangeState::{
-            Autocork, ClientIdle, CongestionWindow, Cork, DelayedAck, FastRecovery, Nagle, Pacing, Propagation,
-            Queueing, ReceiveWindow, RetransmissionTimeout, SendBuffer, SendCall, ServerProgram, SlowReader,
-            TailLossProbe, WaitingForCpu, WakeUp,
-        };
-        use Separator::{
-            Counters, CpuWaits, Options, ReceiverCalls, ReceiverPackets, ReceiverSamples, SenderCalls, SenderPackets,
-            SenderSamples,
-        };
+    /// Returns the states of a union, and the evidence that would separate them.
+    fn union(self) -> (&'static [Self], &'static [&'static str]) {
+        let states = |from: Self, to: Self| &Self::ALL[from as usize..=to as usize];
         match self {
-            Self::Unexplained => (
-                &[Nagle, Cork, Autocork, Pacing, ReceiveWindow, SlowReader, CongestionWindow, SendBuffer],
-                &[SenderSamples, Options],
-            ),
-            Self::IdleOrHeld => (
-                &[ClientIdle, WaitingForCpu, SendCall, SendBuffer, Nagle, Cork, Autocork, Pacing, CongestionWindow],
-                &[SenderCalls, SenderSamples],
-            ),
-            Self::WorkOrHeld => (
-                &[
-                    ServerProgram,
-                    WaitingForCpu,
-                    SlowReader,
-                    WakeUp,
-                    SendCall,
-                    Nagle,
-                    Cork,
-                    Autocork,
-                    Pacing,
-                    CongestionWindow,
-                    DelayedAck,
-                    Queueing,
-                ],
-                &[SenderCalls, SenderSamples, SenderPackets],
-            ),
-            Self::WindowOrReader => (&[ReceiveWindow, SlowReader], &[ReceiverSamples, ReceiverCalls]),
-            Self::NagleOrDelayedAck => (&[Nagle, DelayedAck], &[SenderPackets]),
-            Self::ProbeOrTimeout => (&[TailLossProbe, RetransmissionTimeout], &[Counters]),
-            Self::ProgramOrCpu => (&[ClientIdle, ServerProgram, WaitingForCpu], &[CpuWaits]),
-            Self::Path => (&[Propagation, Queueing], &[ReceiverPackets]),
-            Self::PathOrWakeUp => (
-                &[Propagation, Queueing, FastRecovery, TailLossProbe, RetransmissionTimeout, WakeUp, SlowReader],
-                &[ReceiverPackets],
-            ),
-            Self::BetweenCalls => (
-                &[
-                    Nagle,
-                    Cork,
-                    Autocork,
-                    Pacing,
-                    ReceiveWindow,
-                    CongestionWindow,
-                    DelayedAck,
-                    Propagation,
-                    Queueing,
-                    FastRecovery,
-                    TailLossProbe,
-                    RetransmissionTimeout,
-                    WakeUp,
-                    SlowReader,
-                ],
-                &[SenderPackets],
-            ),
-            Self::NoEvidence => (&Self::ALL[..Self::Unexplained as usize], &[SenderCalls, SenderPackets]),
+            Self::Unexplained => (states(Self::SendBuffer, Self::SlowReader), &["sender-samples"]),
+            Self::IdleOrHeld => (states(Self::ClientIdle, Self::ReceiveWindow), &["sender-calls", "sender-samples"]),
+            Self::WorkOrHeld => {
+                (states(Self::WaitingForCpu, Self::ServerProgram), &["sender-calls", "sender-packets"])
+            }
+            Self::WindowOrReader => {
+                (states(Self::ReceiveWindow, Self::SlowReader), &["receiver-samples", "receiver-calls"])
+            }
+            Self::NagleOrDelayedAck => (&[Self::Nagle, Self::DelayedAck], &["sender-packets"]),
+            Self::ProbeOrTimeout => (states(Self::TailLossProbe, Self::RetransmissionTimeout), &["counters"]),
+            Self::ProgramOrCpu => (&[Self::ClientIdle, Self::WaitingForCpu, Self::ServerProgram], &["cpu-waits"]),
+            Self::Path => (states(Self::Propagation, Self::Queueing), &["receiver-packets"]),
+            Self::PathOrWakeUp => (states(Self::SlowReader, Self::Queueing), &["receiver-packets"]),
+            Self::BetweenCalls => (states(Self::SendBuffer, Self::Queueing), &["sender-packets"]),
+            Self::NoEvidence => (states(Self::ClientIdle, Self::ServerProgram), &["sender-calls", "sender-packets"]),
             _ => (&[], &[]),
         }
     }
@@ -217,27 +143,10 @@ impl ExchangeState {
         };
         match self {
             Self::ClientIdle | Self::ServerProgram | Self::Cork | Self::SlowReader => program,
-            Self::WaitingForCpu
-            | Self::SendCall
-            | Self::SendBuffer
-            | Self::Nagle
-            | Self::Autocork
-            | Self::Pacing
-            | Self::ReceiveWindow
-            | Self::CongestionWindow
-            | Self::FastRecovery
-            | Self::TailLossProbe
-            | Self::RetransmissionTimeout
-            | Self::DelayedAck
-            | Self::WakeUp
-            | Self::ProbeOrTimeout => kernel,
             Self::IdleOrHeld | Self::WorkOrHeld | Self::WindowOrReader | Self::ProgramOrCpu => either,
             Self::Propagation | Self::Queueing | Self::Path => Actor::Network,
-            Self::Unexplained
-            | Self::NagleOrDelayedAck
-            | Self::PathOrWakeUp
-            | Self::BetweenCalls
-            | Self::NoEvidence => Actor::Unknown,
+            _ if self < Self::Unexplained || self == Self::ProbeOrTimeout => kernel,
+            _ => Actor::Unknown,
         }
     }
 }
@@ -267,17 +176,17 @@ pub struct TimeInState {
 pub struct StateUnion {
     pub name: ExchangeState,
     pub of: Vec<ExchangeState>,
-    pub separated_by: Vec<Separator>,
+    /// Evidence that would separate them, such as `sender-calls` or `receiver-samples`.
+    pub separated_by: Vec<String>,
 }
 
 impl StateUnion {
     /// Returns the unions among these states.
     pub fn among(states: &[TimeInState]) -> Vec<Self> {
         let unions = states.iter().map(|time| time.state).filter(|state| !state.members().is_empty());
-        let union = |name: ExchangeState| Self {
-            name,
-            of: name.members().to_vec(),
-            separated_by: name.separated_by().to_vec(),
+        let union = |name: ExchangeState| {
+            let (of, separated_by) = name.union();
+            Self { name, of: of.to_vec(), separated_by: separated_by.iter().map(|one| (*one).to_owned()).collect() }
         };
         distinct(unions).into_iter().map(union).collect()
     }

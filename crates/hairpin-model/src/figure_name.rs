@@ -72,5 +72,7 @@ words! {
         SendStack = "send-stack",
         /// Of a median sampled round trip: from the arrival of the message at each end to the return of its receive call.
         Scheduling = "scheduling",
+        /// Share of the time of traced exchanges in the states that a rule names, 0 to 1.
+        TimeInStates = "time-in-states",
     }
 }

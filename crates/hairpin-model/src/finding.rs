@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::card::SavedCards;
 use crate::case::Case;
-use crate::exchange_state::ExchangeState;
 use crate::fact::FactValue;
 use crate::figure::Figure;
 use crate::names;
@@ -246,8 +245,6 @@ impl Finding {
 pub struct FindingCard {
     pub code: &'static str,
     pub about: About,
-    // The states of an exchange that the finding explains.
-    pub states: &'static [ExchangeState],
     // What the finding says.
     pub what: &'static str,
     // Why the finding matters.

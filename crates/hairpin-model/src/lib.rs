@@ -95,7 +95,7 @@ pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Dec
 pub use document::Document;
 pub use environment::{ClockFacts, Environment, Interface};
 pub use exchange::{Exchange, Remedy, Writes};
-pub use exchange_state::{Actor, ExchangeState, Separator, StateSpan, StateUnion, TimeInState};
+pub use exchange_state::{Actor, ExchangeState, StateSpan, StateUnion, TimeInState};
 pub use fact::{Fact, FactValue};
 pub use failure::{Failure, FailureKind};
 pub use figure::Figure;

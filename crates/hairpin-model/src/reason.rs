@@ -5,11 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::case::Fallback;
 use crate::claim::{FigureName, Kept};
 use crate::exchange::Writes;
-use crate::exchange_state::ExchangeState;
 use crate::figure::Figure;
 use crate::options::Effective;
 use crate::time_sequence::EventKind;
-use crate::trace::End;
 use crate::words;
 
 /// Why a claim or a row has its verdict. Cases are given by their labels, figures in the measured unit.
@@ -34,16 +32,6 @@ pub enum Reason {
     NoFallback { case: String, from: String, to: String },
     /// The share of rounds in which the figure reaches the bound.
     Often { figure: FigureName, case: String, place: Place, rounds: u64, reached: u64, bound: f64, share: f64 },
-    /// The share of the time of traced exchanges in these states; `possible` counts unions that contain one of them, too.
-    InStates {
-        case: String,
-        states: Vec<ExchangeState>,
-        at: Option<End>,
-        place: Place,
-        rounds: u64,
-        possible: f64,
-        at_least: f64,
-    },
     /// Refuted alone, but not with the correction for several comparisons that could refute the claim.
     OneOfSeveral {
         measured: Box<Reason>,
@@ -91,7 +79,6 @@ impl Reason {
             Self::Compared { case, against: Some(against), .. } => Some(format!("{case} against {against}")),
             Self::Compared { case, .. }
             | Self::Often { case, .. }
-            | Self::InStates { case, .. }
             | Self::Kept { case, .. }
             | Self::Packets { case, .. }
             | Self::Pattern { case, .. }

@@ -69,16 +69,6 @@ pub struct EndTrace {
     pub samples: Vec<SocketSample>,
 }
 
-words! {
-    /// How a socket recovers lost data.
-    pub enum Recovery: "recovery" {
-        /// After acknowledgments that showed the loss (`TCP_CA_Recovery`).
-        Fast = "fast",
-        /// After the retransmission time-out (`TCP_CA_Loss`).
-        Timeout = "timeout",
-    }
-}
-
 /// The state of an end's TCP socket at a moment, as `TCP_INFO`, `SIOCINQ` or sock_diag(7) show it. Bytes count from 0
 /// like those of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,9 +91,6 @@ pub struct SocketSample {
     pub unread_bytes: u64,
     /// Minimum round-trip time (`tcpi_min_rtt`); 0 if unknown.
     pub min_rtt_ns: u64,
-    /// How the socket recovers lost data at this moment (`tcpi_ca_state`); null if it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recovery: Option<Recovery>,
 }
 
 words! {

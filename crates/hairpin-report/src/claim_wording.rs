@@ -7,13 +7,9 @@ use hairpin_model::names::{joined, shortened};
 use hairpin_model::quantities::{self, DASH, counted, three_digits};
 use hairpin_model::reason::{Bound, OuterBounds, Place};
 use hairpin_model::run::State;
-use hairpin_model::trace::End;
-use hairpin_model::{
-    ClaimsReport, ExchangeState, Figure, JudgedClaim, JudgedRow, Judgement, Published, Reason, Source, Value,
-};
+use hairpin_model::{ClaimsReport, Figure, JudgedClaim, JudgedRow, Judgement, Published, Reason, Source, Value};
 
 use crate::charts::axis::Axis;
-use crate::exchange_states;
 use crate::figure_words::figure_name;
 use crate::findings;
 use crate::hosts;
@@ -124,11 +120,6 @@ pub(crate) fn figures(row: &JudgedRow) -> Option<String> {
             let share = bounds(&measured, None, SHARE).map_or_else(String::new, |share| format!(" ({share} %)"));
             Some(format!("the {figure} reaches {bound} in {reached} of {rounds} rounds{share}"))
         }
-        Reason::InStates { states, at, .. } => Some(format!(
-            "{} of the time of traced exchanges is {}",
-            with_bounds(&measured, None, unit),
-            any_of(states, *at)
-        )),
         Reason::Compared { figure, place, bound: of, .. } => {
             let value = with_bounds(&measured, row.judgement.outer_bounds, unit);
             let published = published(&row.published);
@@ -147,12 +138,6 @@ pub(crate) fn figures(row: &JudgedRow) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// Names states: `Nagle's algorithm or delayed ACK`.
-pub(crate) fn any_of(states: &[ExchangeState], at: Option<End>) -> String {
-    let names: Vec<&str> = states.iter().map(|state| exchange_states::name(*state)).collect();
-    format!("{}{}", names.join(" or "), at.map_or_else(String::new, |end| format!(" at the {end}")))
 }
 
 pub(crate) fn refuted_alone(comparisons: u64) -> String {
@@ -186,9 +171,6 @@ fn condition(row: &JudgedRow) -> Option<String> {
         Reason::Often { bound, share, .. } => {
             let reached = exact(*bound, &row.published.unit);
             Some(format!("{reached} or more in at least {} of the rounds", exact(*share, SHARE)))
-        }
-        Reason::InStates { states, at, at_least, .. } => {
-            Some(format!("{} in at least {} of the time", any_of(states, *at), exact(*at_least, SHARE)))
         }
         _ => None,
     }
@@ -366,8 +348,8 @@ impl Picture {
     /// `None` without a measured value that the axis can show.
     pub(crate) fn of(row: &JudgedRow) -> Option<Self> {
         let is_direction = match measured_reason(row) {
-            // A share of rounds or of time needs no picture.
-            Some(Reason::Often { .. } | Reason::InStates { .. }) => return None,
+            // A share of rounds needs no picture.
+            Some(Reason::Often { .. }) => return None,
             reason => matches!(reason, Some(Reason::Order { .. } | Reason::Widens { .. })),
         };
         let (figure, unit) = (row.judgement.measured?, row.judgement.measured_unit.as_deref()?);

@@ -8,38 +8,16 @@ const MAX_STATES: usize = 3;
 const MIN_SHARE: f64 = 0.01;
 
 /// Returns the name of a state.
-pub(crate) fn name(state: ExchangeState) -> &'static str {
+pub(crate) fn name(state: ExchangeState) -> String {
     match state {
-        ExchangeState::ClientIdle => "the client's program, before it writes",
-        ExchangeState::ServerProgram => "the server's program",
-        ExchangeState::WaitingForCpu => "waiting for a CPU",
-        ExchangeState::SendCall => "write calls",
-        ExchangeState::SendBuffer => "full send buffer",
-        ExchangeState::Nagle => "Nagle's algorithm",
-        ExchangeState::Cork => "cork",
-        ExchangeState::Autocork => "autocorking",
-        ExchangeState::Pacing => "pacing",
-        ExchangeState::ReceiveWindow => "receive window",
-        ExchangeState::SlowReader => "arrived and not read",
-        ExchangeState::CongestionWindow => "congestion window",
-        ExchangeState::FastRecovery => "fast recovery",
-        ExchangeState::TailLossProbe => "tail loss probe",
-        ExchangeState::RetransmissionTimeout => "retransmission time-out",
-        ExchangeState::Propagation => "propagation",
-        ExchangeState::Queueing => "queueing and the link's rate",
-        ExchangeState::DelayedAck => "delayed ACK",
-        ExchangeState::WakeUp => "wake-up and read",
-        ExchangeState::Unexplained => "held by an unknown rule or window",
-        ExchangeState::IdleOrHeld => "not written, or held",
-        ExchangeState::WorkOrHeld => "work, or the answer held",
-        ExchangeState::WindowOrReader => "small window or slow reader",
-        ExchangeState::NagleOrDelayedAck => "Nagle's algorithm or a delayed ACK",
-        ExchangeState::ProbeOrTimeout => "loss probe or retransmission time-out",
-        ExchangeState::ProgramOrCpu => "the program, or waiting for a CPU",
-        ExchangeState::Path => "on the way",
-        ExchangeState::PathOrWakeUp => "on the way or not read",
-        ExchangeState::BetweenCalls => "between write and read",
-        ExchangeState::NoEvidence => "no evidence",
+        ExchangeState::Nagle => "held by Nagle's algorithm".to_owned(),
+        ExchangeState::DelayedAck => "delayed ACK".to_owned(),
+        ExchangeState::WakeUp => "wake-up".to_owned(),
+        ExchangeState::WaitingForCpu => "waiting for a CPU".to_owned(),
+        ExchangeState::NagleOrDelayedAck => "Nagle's algorithm or a delayed ACK".to_owned(),
+        ExchangeState::ProgramOrCpu => "the program or waiting for a CPU".to_owned(),
+        ExchangeState::Unexplained => "held, cause unknown".to_owned(),
+        other => other.word().replace('-', " "),
     }
 }
 

@@ -36,5 +36,6 @@ pub(crate) fn figure_name(name: FigureName) -> &'static str {
         FigureName::Fairness => "fairness index of the connections",
         FigureName::ReverseShare => "bytes of the reverse direction per byte of messages",
         FigureName::ReverseBytes => "rate of the reverse direction",
+        FigureName::TimeInStates => "share of the time of traced exchanges in the states of the rule",
     }
 }

@@ -5,8 +5,7 @@ use hairpin_model::figure::NoInterval;
 use hairpin_model::judged_claim::{Headline, Verdict};
 use hairpin_model::reason::{Bound, CaseRatio, Place};
 use hairpin_model::time_sequence::EventKind;
-use hairpin_model::trace::End;
-use hairpin_model::{ExchangeState, Fallback, Figure, FigureName, JudgedRow, Judgement, Published, Reason};
+use hairpin_model::{Fallback, Figure, FigureName, JudgedRow, Judgement, Published, Reason};
 use hairpin_report::words::write_claims;
 use serde_json::json;
 
@@ -73,16 +72,13 @@ fn reasons_of_measured_figures() {
         bound: 1.5,
         share: 0.07,
     };
-    let in_states = |place, states: &[ExchangeState], at| Reason::InStates {
+    let in_states = Reason::Compared {
+        figure: FigureName::TimeInStates,
         case: case.clone(),
-        states: states.to_vec(),
-        at,
-        place,
-        rounds: 3,
-        possible: 0.97,
-        at_least: 0.9,
+        against: None,
+        place: Place::Inside,
+        bound: Bound::AtLeast { number: 0.9 },
     };
-    let held = [ExchangeState::Nagle, ExchangeState::DelayedAck];
     let share = Some(Figure::new(0.95, 0.93, 0.961));
     let saved = Some(Figure::new(-0.000_2, -0.0893, 0.000_7));
     let one_of_several = Reason::OneOfSeveral { measured: Box::new(of(None, Place::Above, within)), comparisons: 4 };
@@ -99,8 +95,7 @@ fn reasons_of_measured_figures() {
         (measured, "x", ordered(steps)),
         (None, "x", ordered(absent)),
         (measured, "share", often),
-        (share, "share", in_states(Place::Inside, &held, None)),
-        (Some(Figure::bare(0.4)), "share", in_states(Place::Unknown, &held[1..], Some(End::Server))),
+        (share, "share", in_states),
         (measured, "x", Reason::Widens { figure, full: gap(9.0), low: gap(2.0) }),
     ]);
     insta::assert_snapshot!(because(&reasons));

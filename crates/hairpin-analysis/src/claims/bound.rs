@@ -47,7 +47,7 @@ pub(super) fn share(
 
 /// Compares the measured interval with the bound. The ratio is measured / published; for a range, the ratio to the end
 /// that the value exceeds, or 1 inside the range.
-fn compared(measured: Measured, bound: Bound, published: &Published) -> Judgement {
+pub(super) fn compared(measured: Measured, bound: Bound, published: &Published) -> Judgement {
     let Measured { figure, unit, name, case, against } = measured;
     let value = figure.figure.value;
     let to_published = number(published).ok().filter(|_| unit == published.unit).map(|number| value / number);

@@ -2,12 +2,14 @@
 
 use hairpin_model::exchange_state::{Actor, ExchangeState, TimeInState};
 use hairpin_model::judged_claim::Verdict;
+use hairpin_model::reason::Bound;
 use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
-use hairpin_model::{Figure, Judgement, Reason, Selector};
+use hairpin_model::{Figure, FigureName, Judgement, Published, Reason, Selector};
 
-use super::figures::{Bounded, Evidence, with_figure};
-use super::place::{error, locate, verdict};
+use super::bound::compared;
+use super::figures::{Bounded, Evidence, Measured};
+use super::place::error;
 use super::selection::select;
 use crate::statistics::interval::{Estimate, Over};
 use crate::valid_rounds::evidence_round;
@@ -16,9 +18,9 @@ use crate::valid_rounds::evidence_round;
 /// refutation, and not for a confirmation.
 pub(super) fn judge(
     case: &Selector,
-    states: &[ExchangeState],
-    at: Option<End>,
+    (states, at): (&[ExchangeState], Option<End>),
     at_least: f64,
+    published: &Published,
     evidence: Evidence<'_>,
 ) -> Result<Judgement, Box<Judgement>> {
     let run = evidence.run;
@@ -34,28 +36,17 @@ pub(super) fn judge(
     };
     let is_there = |time: &TimeInState| at.is_none_or(|at| time.who.end() == Some(at));
     let is_named = |time: &TimeInState| states.contains(&time.state) && is_there(time);
-    let may_be_there = |time: &TimeInState| is_there(time) || time.who == Actor::Unknown;
     let has_named = |time: &TimeInState| time.state.members().iter().any(|one| states.contains(one));
-    let is_possible = |time: &TimeInState| is_named(time) || (has_named(time) && may_be_there(time));
-    let (Some(named), Some(possible)) = (over(&is_named), over(&is_possible)) else {
+    let may_be = |time: &TimeInState| has_named(time) && (is_there(time) || time.who == Actor::Unknown);
+    let (Some(named), Some(possible)) = (over(&is_named), over(&|time| is_named(time) || may_be(time))) else {
         return Err(error(Verdict::NotTested, Reason::NotTraced { case: case.label.clone() }));
     };
     let within = |share: f64| share.clamp(0.0, 1.0);
-    let bounds = named.bounds(alpha).zip(possible.bounds(alpha));
-    let own = bounds.map(|(named, _)| (within(named.0), within(named.1)));
-    let place = locate(bounds.map(|(named, possible)| (within(named.0), within(possible.1))), [at_least, 1.0]);
+    let bounds = named.bounds(alpha).zip(possible.bounds(alpha)).map(|(low, high)| (within(low.0), within(high.1)));
     let figure = named.figure(alpha);
     let figure = Figure { low: figure.low.map(within), high: figure.high.map(within), ..figure };
-    let reason = Reason::InStates {
-        case: case.label.clone(),
-        states: states.to_vec(),
-        at,
-        place,
-        rounds: traced.len() as u64,
-        possible: possible.value,
-        at_least,
-    };
-    let measured = Bounded { figure, bounds: own, rounds: traced.len() as u64 };
-    let judged = with_figure(measured, "share", verdict(place), reason);
-    Ok(Judgement { margin: Some([Some(at_least), None]), ..judged })
+    let (unit, name, case) = ("share".to_owned(), FigureName::TimeInStates, case.label.clone());
+    let measured =
+        Measured { figure: Bounded { figure, bounds, rounds: traced.len() as u64 }, unit, name, case, against: None };
+    Ok(compared(measured, Bound::AtLeast { number: at_least }, published))
 }

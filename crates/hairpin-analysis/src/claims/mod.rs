@@ -237,7 +237,9 @@ fn apply(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
         Rule::Often { figure, case, reaches, share } => {
             often::judge(*figure, case, [*reaches, *share], published, evidence)
         }
-        Rule::States { case, states, at, at_least } => in_states::judge(case, states, *at, *at_least, evidence),
+        Rule::States { case, states, at, at_least } => {
+            in_states::judge(case, (states, *at), *at_least, published, evidence)
+        }
         Rule::Kept { case, kept } => kept::judge(case, kept, run),
         Rule::Packets { case, events } => packets::judge(case, events, run),
         Rule::Pattern { case, writes } => pattern::judge(case, writes, run),

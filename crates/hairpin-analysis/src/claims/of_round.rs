@@ -65,6 +65,7 @@ fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> 
         FigureName::ServerCpuPerGb => Some(cpu_ns(End::Server)? / size_bytes),
         FigureName::Fairness => one_way::fairness(&received?.connection_bytes),
         FigureName::ReverseShare => one_way::reverse_share(flow, round),
+        FigureName::TimeInStates => None,
         FigureName::ReverseBytes => Some(one_way::reverse_share(flow, round)? * goodput()?),
         FigureName::Work => part_ns(round, &[WORK]),
         FigureName::SendStack => part_ns(round, &[SEND_STACK, SEND_QUEUE]),

@@ -14,7 +14,6 @@ use super::support::{blank, evidence, longer_run};
 pub(super) const CARD: FindingCard = FindingCard {
     code: "aa-differs",
     about: About::Run,
-    states: &[],
     what: "two measurements of the same case differ",
     why: "if two measurements of one case differ, differences between cases are unreliable: trust no winner \
           in this run",

@@ -21,7 +21,6 @@ use crate::trace::switch;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "autocorking",
     about: About::Traffic,
-    states: &[ExchangeState::Autocork],
     what: "the kernel merged writes into one segment although Nagle's algorithm is off",
     why: "even with TCP_NODELAY a write may not be its own segment; this looks like Nagle's algorithm but is not",
 };

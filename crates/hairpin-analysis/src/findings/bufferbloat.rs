@@ -9,7 +9,6 @@
 //! counter-experiment is the same link with CoDel (RFC 8289); on a path that is not emulated, the load at 95 % of its
 //! goodput. Advice: CoDel, a congestion control with short queues, or a rate below the bottleneck's.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::{
@@ -26,7 +25,6 @@ use crate::statistics::location::median;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "bufferbloat",
     about: About::Cause,
-    states: &[ExchangeState::Queueing],
     what: "a load fills a queue of the path, and all other traffic waits in it",
     why: "every other message waits for the bytes that the load has queued, however small or rare it is",
 };

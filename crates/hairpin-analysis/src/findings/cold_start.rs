@@ -19,7 +19,6 @@ use crate::statistics::location::median;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "cold-start",
     about: About::Cause,
-    states: &[],
     what: "the warm-up was too short: the slow start of each connection is in the figures",
     why: "the figures are then partly those of a cold connection and depend on the length of a round",
 };

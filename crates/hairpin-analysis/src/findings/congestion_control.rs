@@ -6,7 +6,6 @@
 //! emulated link has a bottleneck, so there only a measured difference is reported. Advice: set the congestion
 //! control for the connection, or state it with the figure.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{OTHER_CONTROL, OTHER_CONTROL_BY_GOODPUT};
 use hairpin_model::options::OptionName;
@@ -23,7 +22,6 @@ use super::support::{
 pub(crate) const CARD: FindingCard = FindingCard {
     code: "congestion-control",
     about: About::Cause,
-    states: &[ExchangeState::Pacing, ExchangeState::CongestionWindow],
     what: "large messages over TCP with a congestion control that paces, such as bbr",
     why: "pacing spreads segments over time, so bulk figures show the pacing and not the limit of TCP",
 };

@@ -21,7 +21,6 @@ use crate::trace::switch;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "cork-not-released",
     about: About::Cause,
-    states: &[ExchangeState::Cork],
     what: "the cork was never released: the kernel sent the rest after 200 ms",
     why: "every exchange waits for the kernel's limit of 200 ms",
 };

@@ -7,7 +7,6 @@
 //! added latency exceeds the waits. The counter-experiment runs the load on another CPU and, if the run has that case,
 //! shows how much of the latency disappears. Advice: another CPU, a priority, or fewer wake-ups.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOAD_ELSEWHERE;
 use hairpin_model::phases::Phase;
@@ -24,7 +23,6 @@ use crate::under_load::{added_ns, added_wait_ns, waited_ns_per_message};
 pub(super) const CARD: FindingCard = FindingCard {
     code: "cpu-contention",
     about: About::Cause,
-    states: &[ExchangeState::WaitingForCpu],
     what: "messages waited for a CPU that a load kept busy, not for the path",
     why: "the scheduler then causes the tail, and a faster path does not help",
 };

@@ -7,7 +7,6 @@
 //! The counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
 //! busy-polling, or both ends on one CPU.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::WITHIN_QUOTA;
@@ -23,7 +22,6 @@ use super::support::{Hits, counter_experiment, evidence, evidence_of, rounds_of}
 pub(super) const CARD: FindingCard = FindingCard {
     code: "cpu-quota",
     about: About::Cause,
-    states: &[ExchangeState::WaitingForCpu],
     what: "the kernel stopped the ends because their control group had used up its CPU quota",
     why: "figures then describe the quota of a container and not the transport",
 };

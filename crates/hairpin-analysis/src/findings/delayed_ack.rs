@@ -19,7 +19,6 @@ use super::support::{Hits, Traced, WaitFrequency, evidence_of, other_remedy, pur
 pub(super) const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
     about: About::Traffic,
-    states: &[ExchangeState::DelayedAck],
     what: "the server sent ACKs late",
     why: "a delayed ACK costs nothing by itself, but delays whatever waits for it",
 };

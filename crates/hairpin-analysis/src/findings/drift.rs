@@ -23,7 +23,6 @@ use crate::statistics::trend::trend;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "drift",
     about: About::Run,
-    states: &[],
     what: "a case became slower or faster over the run, or within its rounds",
     why: "one figure cannot describe a case that changes",
 };

@@ -7,7 +7,6 @@
 //! only if its whole bucket is above the limit. The effect is the total time of stalls as a share of all round-trip
 //! time. Advice: check the server.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::CPU_EACH;
 use hairpin_model::{CaseSummary, Finding, FindingCard, Measured, Placement, Run, Turnaround, finding_keys as keys};
@@ -17,7 +16,6 @@ use super::support::{Hits, counter_experiment, evidence, evidence_of, rounds_of}
 pub(super) const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
     about: About::Cause,
-    states: &[ExchangeState::ServerProgram],
     what: "the server took far longer for some messages than for others, or milliseconds for all of them",
     why: "the figures then show the server's delay and not the transport",
 };

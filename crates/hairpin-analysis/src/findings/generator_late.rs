@@ -22,7 +22,6 @@ use crate::open_loop;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "generator-late",
     about: About::Run,
-    states: &[],
     what: "the open loop sent messages well after they were due",
     why: "latency starts when a message is due, so a large part of it is the generator's delay, not the transport's",
 };

@@ -14,7 +14,6 @@ use super::support::{blank, evidence};
 pub(super) const CARD: FindingCard = FindingCard {
     code: "limited-cpu",
     about: About::Run,
-    states: &[],
     what: "the ends had a low priority, or the CPU frequency was limited",
     why: "the figures are those of the limits and not of the transport on this hardware",
 };

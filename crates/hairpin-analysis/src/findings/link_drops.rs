@@ -18,7 +18,6 @@ use super::support::{Hits, Lost, evidence_of, losses_by, rounds_of, with_lower_r
 pub(super) const CARD: FindingCard = FindingCard {
     code: "link-drops",
     about: About::Cause,
-    states: &[],
     what: "the link between the ends dropped messages",
     why: "a full queue drops what the sender sends too fast, and a lossy path drops at every rate",
 };

@@ -21,7 +21,6 @@ use crate::statistics::interval::median_over;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "link-late",
     about: About::Run,
-    states: &[],
     what: "the emulator released packets later than the link's profile says",
     why: "this delay is in every round trip and does not belong to the link",
 };

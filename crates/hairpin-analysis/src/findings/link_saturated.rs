@@ -6,7 +6,6 @@
 //! mean latency, or the share of dropped packets if it is larger. The counter-experiment is the same link without
 //! `queue`. Advice: send less at once, pace, or shorten the queue.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::link::Direction;
 use hairpin_model::{
@@ -20,7 +19,6 @@ use crate::statistics::location::median;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "link-saturated",
     about: About::Cause,
-    states: &[ExchangeState::Queueing],
     what: "the rate of the link was the limit: packets waited in its queue, or were dropped there",
     why: "the latency is then the wait in a queue that the sender filled, and the sender causes the losses",
 };

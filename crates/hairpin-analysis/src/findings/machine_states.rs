@@ -13,7 +13,6 @@ use super::support::{blank, evidence};
 pub(super) const CARD: FindingCard = FindingCard {
     code: "machine-states",
     about: About::Run,
-    states: &[],
     what: "the machine was slower for a part of the run, for every case",
     why: "figures from two states are not comparable; a shared core has such states, and no counter of the guest \
           shows them",

@@ -5,7 +5,6 @@
 //! granted as on, and the segments that the kernel counted compared with the number that the bytes need; the traced
 //! writes and segments. The share is what one write saves, or 0 if not measured. Advice: use one write.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{CORK_REQUESTS, ONE_WRITE};
 use hairpin_model::options::OptionName;
@@ -21,7 +20,6 @@ use crate::trace::switch;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "many-small-segments",
     about: About::Cause,
-    states: &[ExchangeState::SendCall],
     what: "with TCP_NODELAY a request leaves in many segments where a few are enough",
     why: "each write becomes a packet with its own headers, which both kernels process",
 };

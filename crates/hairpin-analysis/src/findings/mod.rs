@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use hairpin_model::finding::{About, Severity};
-use hairpin_model::{Case, CounterExperiment, Finding, Run};
+use hairpin_model::{Case, CounterExperiment, ExchangeState, Finding, Run};
 
 mod support;
 
@@ -51,15 +51,20 @@ mod unexplained_loss;
 mod wake_up_dominated;
 
 macro_rules! detectors {
-    ($($file:ident)*) => { &[$(Detector { card: $file::CARD, detect: $file::detect }),*] };
+    ($($file:ident $([$($state:ident)*])?)*) => {
+        &[$(Detector { card: $file::CARD, states: &[$($(ExchangeState::$state),*)?], detect: $file::detect }),*]
+    };
 }
 
+/// All detectors, each with the states of an exchange that it explains.
 pub const ALL: &[Detector] = detectors![
-    aa_differs autocorking bufferbloat cold_start congestion_control cork_not_released cpu_contention cpu_quota delayed_ack
-    drift echo_stalled generator_late limited_cpu link_drops link_late link_saturated machine_states many_small_segments
-    nagle_meets_delayed_ack nagle_waits noisy_machine own_send_queue placement_lottery rate_not_reached
-    retransmission rounds_left_out run_queue sender_bursts server_work shared_connection stack_dominated
-    udp_receive_overrun udp_send_overrun unexplained_loss wake_up_dominated
+    aa_differs autocorking[Autocork] bufferbloat[Queueing] cold_start congestion_control[Pacing CongestionWindow]
+    cork_not_released[Cork] cpu_contention[WaitingForCpu] cpu_quota[WaitingForCpu] delayed_ack[DelayedAck] drift
+    echo_stalled[ServerProgram] generator_late limited_cpu link_drops link_late link_saturated[Queueing] machine_states
+    many_small_segments[SendCall] nagle_meets_delayed_ack[Nagle DelayedAck] nagle_waits[Nagle] noisy_machine
+    own_send_queue[CongestionWindow] placement_lottery rate_not_reached
+    retransmission[FastRecovery TailLossProbe RetransmissionTimeout] rounds_left_out run_queue[WaitingForCpu] sender_bursts
+    server_work[ServerProgram] shared_connection stack_dominated[SendCall] udp_receive_overrun udp_send_overrun unexplained_loss wake_up_dominated[WakeUp]
 ];
 
 /// Minimum share of the latency; a cause that explains less is a note.

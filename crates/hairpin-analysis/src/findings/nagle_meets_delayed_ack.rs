@@ -9,7 +9,6 @@
 //! `TCP_NODELAY` and `TCP_CORK` granted as off to that end in the timed rounds too. The share is the time that writes
 //! were held, relative to the duration of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{Evidence, Finding, FindingCard, Remedy, Run, finding_keys as keys};
 
@@ -18,7 +17,6 @@ use super::support::{Hit, Hits, Stall, add_case, evidence_of, p50_of_exchange, p
 pub(super) const CARD: FindingCard = FindingCard {
     code: "nagle-meets-delayed-ack",
     about: About::Cause,
-    states: &[ExchangeState::Nagle, ExchangeState::DelayedAck],
     what: "Nagle's algorithm held small writes until a delayed ACK arrived",
     why: "each end waits for the other, 40 ms or more per exchange, though neither network nor program is slow",
 };

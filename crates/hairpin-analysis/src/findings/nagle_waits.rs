@@ -22,7 +22,6 @@ use crate::trace::switch;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "nagle-waits",
     about: About::Cause,
-    states: &[ExchangeState::Nagle],
     what: "Nagle's algorithm held small writes for a round trip, until an earlier one was acknowledged",
     why: "a request in several writes costs one more round trip, however quickly the server sends its ACK",
 };

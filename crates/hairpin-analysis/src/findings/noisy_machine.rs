@@ -22,7 +22,6 @@ use crate::statistics::location::median;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "noisy-machine",
     about: About::Run,
-    states: &[],
     what: "other programs used the machine while rounds ran",
     why: "other programs add tails, move medians either way, and make runs differ",
 };

@@ -7,7 +7,6 @@
 //! `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the remaining data itself; if already
 //! set, the finding is not reported. Advice: set the option, and choose what to send when the socket is writable.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NOTSENT_LOWAT;
 use hairpin_model::flow::ConnectionUse;
@@ -21,7 +20,6 @@ use crate::statistics::location::median;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "own-send-queue",
     about: About::Cause,
-    states: &[ExchangeState::CongestionWindow],
     what: "messages waited in the sender's socket, behind bulk data that was written before them",
     why: "the delay is in the sender itself: a better path does not help, but a shorter send queue does",
 };

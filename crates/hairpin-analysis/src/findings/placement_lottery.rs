@@ -15,7 +15,6 @@ use crate::statistics::interval::median_over;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "placement-lottery",
     about: About::Run,
-    states: &[],
     what: "not pinned, the ends ran on one CPU in some rounds and on two in others",
     why: "round trips on one CPU and on two differ by a factor of several, so the figure depends on chance",
 };

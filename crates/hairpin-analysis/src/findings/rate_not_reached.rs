@@ -18,7 +18,6 @@ use crate::statistics::location::median;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "rate-not-reached",
     about: About::Cause,
-    states: &[],
     what: "an open loop did not reach the requested rate",
     why: "the figures do not describe the requested rate: they show how far the load fell behind it",
 };

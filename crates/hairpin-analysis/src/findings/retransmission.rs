@@ -12,7 +12,6 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::WITHOUT_STAGE;
 use hairpin_model::{
@@ -28,7 +27,6 @@ use crate::statistics::location::median;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "retransmission",
     about: About::Cause,
-    states: &[ExchangeState::FastRecovery, ExchangeState::TailLossProbe, ExchangeState::RetransmissionTimeout],
     what: "TCP retransmitted segments, and the messages in them waited for the retransmission",
     why: "losses and TCP's recovery then cause the tail, not the delay of the path",
 };

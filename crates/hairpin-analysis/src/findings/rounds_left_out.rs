@@ -14,7 +14,6 @@ use crate::two_hosts::omission_reason;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "rounds-left-out",
     about: About::Run,
-    states: &[],
     what: "rounds between two hosts did not count",
     why: "another client's round at the same server changes the figures, and a load without feedback is stopped",
 };

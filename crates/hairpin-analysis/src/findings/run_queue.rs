@@ -5,7 +5,6 @@
 //! thread of a sampled message was runnable without a CPU (`run_delay` of /proc/PID/schedstat), in a message for which
 //! it slept once. The counter-experiment places the ends on other CPUs. Advice: a CPU of its own, or a priority.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::OTHER_CPUS;
 use hairpin_model::latency_budget::parts::RUN_QUEUE;
@@ -16,7 +15,6 @@ use super::support::from_budget;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "run-queue",
     about: About::Cause,
-    states: &[ExchangeState::WaitingForCpu],
     what: "an end that had a message to read waited for a CPU",
     why: "the scheduler then causes the latency, and a faster path does not help",
 };

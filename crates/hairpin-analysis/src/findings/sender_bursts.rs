@@ -23,7 +23,6 @@ use crate::open_loop;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "sender-bursts",
     about: About::Cause,
-    states: &[],
     what: "the sender sent in bursts, which overran a buffer or a queue",
     why: "the same rate at even intervals may lose nothing",
 };

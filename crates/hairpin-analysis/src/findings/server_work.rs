@@ -5,7 +5,6 @@
 //! so this is a cause only where work was injected; the counter-experiment omits it. Advice: shorten the work, or answer
 //! before it.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::WITHOUT_WORK;
 use hairpin_model::latency_budget::parts::WORK;
@@ -16,7 +15,6 @@ use super::support::from_budget;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "server-work",
     about: About::Cause,
-    states: &[ExchangeState::ServerProgram],
     what: "the server works for most of a round trip, between its calls",
     why: "the latency is then that of the server's program, and a faster transport does not help",
 };

@@ -19,7 +19,6 @@ use super::support::{Hits, change_of, judge_by_block, known_evidence, p50, paire
 pub(super) const CARD: FindingCard = FindingCard {
     code: "shared-connection",
     about: About::Cause,
-    states: &[],
     what: "messages waited for bulk data on the same connection",
     why: "a connection delivers in order, so each message waits for all data written before it",
 };

@@ -5,7 +5,6 @@
 //! busy-poll, from the arrival to the return of the receive call. The counter-experiment is the same case over a
 //! transport without system calls. Advice: a transport with a shorter path, or more data with each call.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::SHORTER_PATH;
 use hairpin_model::latency_budget::parts::{NETWORK, RECEIVE, SEND_QUEUE, SEND_STACK};
@@ -16,7 +15,6 @@ use super::support::from_budget;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "stack-dominated",
     about: About::Cause,
-    states: &[ExchangeState::SendCall],
     what: "most of a round trip is the path through the kernel's network stack",
     why: "no end waits, so only a shorter path or fewer messages help",
 };

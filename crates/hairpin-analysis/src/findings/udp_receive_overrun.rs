@@ -24,7 +24,6 @@ use super::support::{
 pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-receive-overrun",
     about: About::Cause,
-    states: &[],
     what: "the receive buffer of a UDP socket was full, so the receiver's kernel dropped datagrams",
     why: "the receiver lost the datagrams, not the network: the receiver must read faster or have a larger buffer",
 };

@@ -16,7 +16,6 @@ use super::support::{Hits, losses_by, with_lower_rate};
 pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-send-overrun",
     about: About::Cause,
-    states: &[],
     what: "the sender's own kernel dropped or refused datagrams: its queue was full",
     why: "the messages never left the sender's host, and most programs get no error",
 };

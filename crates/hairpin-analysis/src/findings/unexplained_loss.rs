@@ -18,7 +18,6 @@ use crate::trace::switch;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
     about: About::Run,
-    states: &[],
     what: "messages are missing, or too many arrived, and no counter says why",
     why: "Hairpin does not know what happened to the messages, which is a defect of Hairpin",
 };

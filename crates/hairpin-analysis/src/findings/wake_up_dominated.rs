@@ -10,7 +10,6 @@
 //! latency budget is further evidence; without any changed case it is the only one, and spinning is the check. Advice:
 //! spin, keep CPUs awake, place both ends on one CPU, or send more with each wake-up.
 
-use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{BUSY_POLL, KEEP_AWAKE};
 use hairpin_model::latency_budget::parts::WAKE_UP;
@@ -28,7 +27,6 @@ use super::support::{
 pub(super) const CARD: FindingCard = FindingCard {
     code: "wake-up-dominated",
     about: About::Cause,
-    states: &[ExchangeState::WakeUp],
     what: "most of a round trip is waking the other end's CPU, not carrying the message",
     why: "a faster transport does not help; another way of waiting does",
 };

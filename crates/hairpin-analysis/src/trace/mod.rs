@@ -19,8 +19,8 @@ mod tests;
 use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Capture, Effective, EndReport, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, TraceFigures, TracedExchange,
-    fact, fact_names,
+    Capture, Effective, EndReport, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, StateSpan, TraceFigures,
+    TracedExchange, fact, fact_names,
 };
 
 use direction::Direction;
@@ -31,20 +31,9 @@ use sending::Sending;
 pub(crate) use sending::switch;
 pub(crate) use summary::summary;
 
-/// What is known of an end in addition to its trace.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AtEnd<'a> {
-    /// The options granted to the end.
-    pub options: &'a [Effective],
-    /// Time that the end waited for a CPU during the exchanges, in ns.
-    pub waited_for_cpu_ns: Option<u64>,
-}
-
-impl<'a> AtEnd<'a> {
-    fn of(end: &'a EndReport) -> Self {
-        Self { options: &end.options, waited_for_cpu_ns: end.waited_for_cpu_ns }
-    }
-}
+/// What is known of an end in addition to its trace: the granted options, and the time that it waited for a CPU during the
+/// exchanges, in ns.
+pub type AtEnd<'a> = (&'a [Effective], Option<u64>);
 
 /// Computes the figures of a round's trace from whatever evidence it holds. `exchange` describes the case's exchanges and
 /// is `None` for an open loop of messages.
@@ -67,8 +56,7 @@ pub fn trace_figures(
     out.classify_acks(&back.segments, trace.clock_error_ns);
     back.classify_acks(&out.segments, trace.clock_error_ns);
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
-    let sending =
-        [Sending::new(&trace.client, client.options, more), Sending::new(&trace.server, server.options, None)];
+    let sending = [Sending::new(&trace.client, client.0, more), Sending::new(&trace.server, server.0, None)];
     let autocorked = autocorked(trace);
     let reading =
         Reading { trace, source, directions: [out, back], sending, autocorked, is_open_loop: exchange.is_none() };
@@ -80,9 +68,10 @@ pub fn trace_figures(
         spans.push(states.of(&extent, at_server_ns));
         exchanges.push(TracedExchange { at_server_ns, ..reading.traced_exchange(&extent, &waits) });
     }
-    separate_cpu_waits(&mut spans, End::Client, client.waited_for_cpu_ns);
-    separate_cpu_waits(&mut spans, End::Server, server.waited_for_cpu_ns);
-    let states = times_in_states(&spans);
+    separate_cpu_waits(&mut spans, End::Client, client.1);
+    separate_cpu_waits(&mut spans, End::Server, server.1);
+    let time = |span: &StateSpan| (span.state, span.who, (span.until_ns - span.from_ns) as f64);
+    let states = times_in_states(spans.iter().flatten().map(time), exchanges.len() as u64);
     let sequence = reading.sequence(&exchanges, &waits, spans);
     TraceFigures { exchanges, sequence, autocorked, capture: trace.capture.clone(), states }
 }
@@ -90,9 +79,11 @@ pub fn trace_figures(
 /// Adds the figures of the trace to a measured round.
 pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     if let Outcome::Measured(measured) = &mut record.outcome {
-        let server = measured.server().map(AtEnd::of).unwrap_or_default();
+        let [client, server] = [Some(measured.client()), measured.server()].map(|end| {
+            end.map_or((&[][..], None), |end: &EndReport| (end.options.as_slice(), end.waited_for_cpu_ns))
+        });
         let exchange = record.order.case.primary().load.exchange();
-        measured.traced = Some(trace_figures(trace, exchange, AtEnd::of(measured.client()), server));
+        measured.traced = Some(trace_figures(trace, exchange, client, server));
     }
 }
 

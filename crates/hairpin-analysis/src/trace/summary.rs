@@ -3,7 +3,7 @@
 use hairpin_model::round::Purpose;
 use hairpin_model::{Capture, Figure, Measured, RoundRecord, StateUnion, TraceFigures, TraceSummary};
 
-use super::exchange_states::over_rounds;
+use super::exchange_states::times_in_states;
 use crate::compare::{as_ratio, by_block, difference_by_block};
 use crate::statistics::interval::{Over, span_s};
 use crate::valid_rounds;
@@ -16,14 +16,18 @@ pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
         rounds.iter().filter_map(|round| Some((round.number, of_purpose(round, Purpose::Traced)?.traced.as_ref()?)));
     let (_, figures) = traced.clone().max_by_key(|(number, figures)| (is_saved(figures), *number))?;
     let count = |figures: &TraceFigures| figures.exchanges.len() as u64;
-    let states = over_rounds(traced.clone().map(|(_, figures)| (figures.states.as_slice(), count(figures))));
+    let exchanges = traced.clone().map(|(_, figures)| count(figures)).sum();
+    let times = traced.flat_map(|(_, figures)| {
+        figures.states.iter().map(move |time| (time.state, time.who, time.ns * count(figures) as f64))
+    });
+    let states = times_in_states(times, exchanges);
     let cost = cost(rounds);
     Some(TraceSummary {
         sequence: figures.sequence.clone(),
         capture: figures.capture.clone(),
         cost_ns: cost.map(|(difference_ns, _)| difference_ns),
         cost_ratio: cost.map(|(_, ratio)| ratio),
-        exchanges: traced.map(|(_, figures)| count(figures)).sum(),
+        exchanges,
         unions: StateUnion::among(&states),
         states,
     })

@@ -10,7 +10,7 @@ use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{SocketSample, TimeSequence, TracedExchange};
 
 use hairpin_model::options::OptionName;
-use hairpin_model::trace::{CallKind, Recovery, StampKind};
+use hairpin_model::trace::{CallKind, StampKind};
 use hairpin_model::{Call, EndTrace, Packet, Stamp};
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn both(trace: RoundTrace) -> [RoundTrace; 2] {
 
 fn figures(trace: &RoundTrace, remedy: &str, client: &[Effective]) -> TraceFigures {
     let off = switches("off", "off");
-    let [client, server] = [client, &off].map(|options| AtEnd { options, waited_for_cpu_ns: Some(0) });
+    let [client, server]: [AtEnd<'_>; 2] = [(client, Some(0)), (&off, Some(0))];
     trace_figures(trace, small_writes(remedy).primary().load.exchange(), client, server)
 }
 
@@ -334,8 +334,7 @@ fn any_end() -> impl Strategy<Value = EndTrace> {
 fn any_sample() -> impl Strategy<Value = SocketSample> {
     let bytes = (any_number(), any_number(), any_number(), any_number());
     let rest = (any_number(), any_number(), any_number(), any_number(), any_number());
-    let recovery = proptest::option::of(proptest::sample::select(Recovery::ALL.to_vec()));
-    (any_number(), bytes, rest, recovery).prop_map(|(at_ns, bytes, rest, recovery)| SocketSample {
+    (any_number(), bytes, rest).prop_map(|(at_ns, bytes, rest)| SocketSample {
         at_ns,
         acked_bytes: bytes.0,
         unacked_bytes: bytes.1,
@@ -346,7 +345,6 @@ fn any_sample() -> impl Strategy<Value = SocketSample> {
         send_window_bytes: rest.2,
         unread_bytes: rest.3,
         min_rtt_ns: rest.4,
-        recovery,
     })
 }
 

@@ -548,7 +548,7 @@ mod tests {
             let flow = Flow { build: Build::Unoptimised, ..Flow::one_way("tcp", load, Direction::Up) };
             check(&flow, &card).err().map(|failure| failure.to_string())
         };
-        let messages = Load::Messages { size_bytes: 64, batch: 1, timestamps: Default::default() };
+        let messages = Load::Messages { size_bytes: 64, batch: 1, observer: Default::default() };
         assert_eq!(refused(messages), None);
         let stream = refused(Load::Stream { write_size_bytes: 64, source: Source::Buffer }).unwrap();
         assert!(stream.contains("no unoptimised loop exists for the load stream"), "{stream}");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::flow::{Source, Observer};
+use hairpin_model::flow::{Observer, Source};
 use hairpin_model::{Extent, Waiting};
 
 /// The parameters of an end that sends as fast as its wires accept, see [`super::send`].

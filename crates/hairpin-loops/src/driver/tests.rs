@@ -244,7 +244,7 @@ fn observed(observer: Observer, boundaries: bool, batch: usize) -> [Option<u64>;
         within_ns: FOREVER,
         stop: &GOES_ON,
     };
-    let sent = sending.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
+    let sent = super::sending::run(&sending, &mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     let bytes = taken.lock().unwrap().clone();
     assert_eq!((sent.total.all().messages_sent, bytes.len()), (210, 210 * 32));
     let gives = bytes.chunks(if boundaries { 32 } else { 1000 }).map(<[u8]>::to_vec).collect();
@@ -252,7 +252,7 @@ fn observed(observer: Observer, boundaries: bool, batch: usize) -> [Option<u64>;
     let receiving =
         Receiving { boundaries, waiting: Waiting::Spin, write_size_bytes: 32, observer, ..receiving(&clock) };
     let totals = Totals { messages: 210, bytes: bytes.len() as u64 };
-    let received = receiving.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    let received = super::receiving::run(&receiving, &mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
     assert_eq!(received.total.all().messages_received, 210, "{:?}", received.ended);
     let recorded = received.times.reported().counts.iter().map(|(_, count)| count).sum::<u64>();
     assert_eq!(recorded, if observer == Observer::Recorder { 200 } else { recorded }, "{observer}");

@@ -13,6 +13,7 @@ use hairpin_model::{CaseSummary, TimeSequence, Wait};
 
 use super::over_time;
 use super::svg::{escape, trimmed};
+use crate::exchange_states;
 use crate::page_text::{nbsp, wrap_words};
 use crate::time_sequence::lines::{self, Events, SequenceGap, SequenceLine, is_packet};
 use crate::time_sequence::words::{self, Clock};
@@ -92,8 +93,8 @@ fn legend(lines: &[SequenceLine]) -> String {
         ("key-bare", "packet without payload"),
     ];
     let causes = distinct(waits(lines).map(|wait| wait.cause)).into_iter();
-    let causes = causes.map(|cause| (format!("key-wait {cause}"), words::cause(cause)));
-    over_time::legend(keys.map(|(class, text)| (class.to_owned(), text)).into_iter().chain(causes))
+    let causes = causes.map(|cause| (format!("key-wait {cause}"), exchange_states::name(cause)));
+    over_time::legend(keys.map(|(class, text)| (class.to_owned(), text.to_owned())).into_iter().chain(causes))
 }
 
 struct Drawing<'s> {

@@ -127,18 +127,6 @@ fn pure_ack(last: i64) -> String {
     format!("ACK {last}")
 }
 
-/// Returns the name of a cause for the legend.
-pub(crate) fn cause(cause: ExchangeState) -> &'static str {
-    match cause {
-        ExchangeState::Nagle => "held by Nagle's algorithm",
-        ExchangeState::Cork => "corked",
-        ExchangeState::Autocork => "held by autocorking",
-        ExchangeState::ServerProgram => "held by the program",
-        ExchangeState::Unexplained => "held, cause unknown",
-        other => exchange_states::name(other),
-    }
-}
-
 /// Describes what a gap omits: `exchanges 1 to 11 are not drawn (482 ms)`.
 pub(crate) fn left_out(gap: &SequenceGap) -> Option<String> {
     let took = duration(gap.until_ns.saturating_sub(gap.from_ns));

@@ -3,7 +3,7 @@
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::{Headline, Verdict};
 use hairpin_model::names::{distinct, joined};
-use hairpin_model::quantities::{self, counted, three_digits};
+use hairpin_model::quantities::{counted, three_digits};
 use hairpin_model::reason::{OrderStep, OuterBounds, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Effective, Figure, JudgedClaim, JudgedRow, Reason, Writes};
@@ -167,7 +167,6 @@ fn why(row: &JudgedRow, reason: &Reason) -> String {
             format!("{case}: {shown}. Only the existence of the output is tested.{}", granted(options))
         }
         (Reason::Packets { case, seen, absent }, _) => packets(case, seen, *absent),
-        (Reason::InStates { .. }, _) => in_states(reason, row),
         (Reason::Pattern { .. }, _) => shown.replacen("in", "In", 1),
         (_, Some(subject)) => format!("The {subject}: {shown}."),
         _ => shown,
@@ -177,7 +176,7 @@ fn why(row: &JudgedRow, reason: &Reason) -> String {
 /// Returns what a row shows, as a part of a sentence. Figures are those of the row.
 fn shows(reason: &Reason, row: Option<&JudgedRow>) -> String {
     match reason {
-        Reason::Compared { .. } | Reason::Often { .. } | Reason::InStates { .. } => row.and_then(claim_wording::figures).unwrap_or_default(),
+        Reason::Compared { .. } | Reason::Often { .. } => row.and_then(claim_wording::figures).unwrap_or_default(),
         Reason::OneOfSeveral { measured, comparisons } => {
             format!("{}, {}", shows(measured, row), claim_wording::refuted_alone(*comparisons))
         }
@@ -231,19 +230,6 @@ fn shows(reason: &Reason, row: Option<&JudgedRow>) -> String {
             format!("{case}: no exchange was {} completely", if *captured { "captured" } else { "traced" })
         }
     }
-}
-
-fn in_states(reason: &Reason, row: &JudgedRow) -> String {
-    let Reason::InStates { case, states, at, rounds, possible, at_least, .. } = reason else { return String::new() };
-    format!(
-        "Of the time of traced exchanges of {case}, {} is {}, and at most {} with what the evidence does not separate ({}); \
-         the rule asks for {}.",
-        row.judgement.measured.map_or_else(String::new, |measured| claim_wording::with_bounds(&measured, None, "share")),
-        claim_wording::any_of(states, *at),
-        quantities::share(*possible),
-        counted(*rounds, "traced round"),
-        quantities::share(*at_least)
-    )
 }
 
 fn granted(options: &[Effective]) -> String {

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use hairpin_model::finding::Severity;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{
-    Case, CaseSummary, Comparison, Evidence, Figure, Finding, FindingCard, Key, Measured, Proved, RoundPoint,
-    RoundRecord, Run, finding_keys as keys,
+    Case, CaseSummary, Comparison, Evidence, ExchangeState, Figure, Finding, FindingCard, Key, Measured, Proved,
+    RoundPoint, RoundRecord, Run, finding_keys as keys,
 };
 
 pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
@@ -38,6 +38,8 @@ use crate::valid_rounds;
 pub struct Detector {
     /// The code of the finding, what it reports, and why it matters.
     pub card: FindingCard,
+    /// The states of an exchange that the finding explains.
+    pub states: &'static [ExchangeState],
     /// Returns a few findings, each for many cases, rather than one finding per case.
     pub(super) detect: fn(&Run) -> Vec<Finding>,
 }

@@ -7,7 +7,6 @@
 //! acknowledgments, the shortest travel time. So the spans always cover the exchange exactly.
 
 mod held;
-mod intervals;
 mod recovery;
 mod sampled;
 mod shares;
@@ -20,19 +19,18 @@ use std::ops::Range;
 use hairpin_model::exchange_state::{ExchangeState, StateSpan};
 use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::End;
-use hairpin_model::{Call, Packet, RoundTrace, SocketSample};
+use hairpin_model::{Call, Packet, SocketSample};
 
-pub(super) use shares::{over_rounds, separate_cpu_waits, times_in_states};
+pub(super) use shares::{separate_cpu_waits, times_in_states};
 
-use intervals::Intervals;
 use recovery::Retransmission;
-use tiling::{Layer, Rank};
+use tiling::{Rank, Tiling};
 
 use super::direction::{Direction, Segment, end_of, other};
 use super::exchange::{ConnectionWait, Extent};
 use super::reading::Reading;
 
-/// Stages of a direction, and of an exchange.
+/// Stages of a direction.
 const STAGES: usize = 5;
 const PROGRAM: usize = 0;
 const CALL: usize = 1;
@@ -56,8 +54,8 @@ struct Way<'r> {
     arrivals_only: bool,
     /// Times at which the receiver's window grew, each with the end of the bytes that it admits since then.
     edges: Vec<(u64, u64)>,
-    /// When arrived bytes waited until the receiver's program called; `None` if unknown.
-    unread: Option<Intervals>,
+    /// When arrived bytes waited for a call of the receiver's program, in order; `None` if unknown.
+    unread: Option<Vec<(u64, u64)>>,
     retransmissions: Vec<Retransmission>,
     /// Delayed acknowledgments of this direction's data, by time of arrival.
     delayed: Vec<&'r ConnectionWait>,
@@ -65,68 +63,70 @@ struct Way<'r> {
     min_travel_ns: Option<u64>,
 }
 
+/// One exchange, with its layers so far.
+struct Layers<'s> {
+    states: &'s States<'s>,
+    extent: &'s Extent,
+    tiling: Tiling,
+}
+
 impl<'r> States<'r> {
     pub(super) fn new(reading: &'r Reading<'r>, waits: &'r [ConnectionWait]) -> Self {
-        let [out, back] = &reading.directions;
-        Self { reading, ways: [Way::new(reading, out, back, waits), Way::new(reading, back, out, waits)] }
+        Self { reading, ways: [0, 1].map(|place| Way::new(reading, place, waits)) }
     }
 
     /// Returns the states of an exchange, which cover it exactly. `at_server_ns` is the time that the server's program took
     /// by a clock of its own.
     pub(super) fn of(&self, extent: &Extent, at_server_ns: Option<u64>) -> Vec<StateSpan> {
-        tiling::tile(extent.began_ns, extent.ended_ns, &self.layers(extent, at_server_ns))
-    }
-
-    fn layers(&self, extent: &Extent, at_server_ns: Option<u64>) -> Vec<Layer> {
-        let mut layers = Vec::new();
+        let mut layers = Layers { states: self, extent, tiling: Tiling::default() };
         let known =
             self.ways.each_ref().map(|way| way.stage_ends(extent, self.reading.trace.clock_error_ns)).concat();
-        // The end of stage n is `at[n + 1]`.
-        let mut at = [None; 2 * STAGES + 1];
-        let (mut from_ns, mut first) = (extent.began_ns, 0);
+        // Stage n is from `at[n]` to `at[n + 1]`; the last one ends with the exchange.
+        let (mut at, mut from_ns, mut first) = ([None; 2 * STAGES + 1], extent.began_ns, 0);
         at[0] = Some(from_ns);
-        for stage in 0..2 * STAGES {
-            let end_ns = if stage + 1 == 2 * STAGES { Some(extent.ended_ns) } else { known[stage] };
+        for (stage, end_ns) in known.into_iter().enumerate() {
+            let end_ns = if stage + 1 == 2 * STAGES { Some(extent.ended_ns) } else { end_ns };
             let Some(until_ns) = end_ns.map(|ns| ns.min(extent.ended_ns).max(from_ns)) else { continue };
             let (state, at_end) = self.stage(first, stage, at_server_ns.is_some());
-            layers.push(Layer { from_ns, until_ns, rank: Rank::Stage, state, at: at_end });
+            layers.tiling.add(Rank::Stage, from_ns..until_ns, state, at_end);
             if first / STAGES != stage / STAGES && first % STAGES >= PATH {
-                self.beyond(&mut layers, extent, from_ns..until_ns, at_server_ns);
+                layers.beyond(&(from_ns..until_ns), at_server_ns.unwrap_or(0));
             }
             at[stage + 1] = Some(until_ns);
             (from_ns, first) = (until_ns, stage + 1);
         }
-        for (place, way) in self.ways.iter().enumerate() {
+        for place in [0, 1] {
+            let at = &at[place * STAGES..];
             // Samples also show why bytes were held whose departure nothing shows.
-            let left_ns = at[place * STAGES + PATH..].iter().copied().flatten().next();
-            if let Some(during) = at[place * STAGES].zip(left_ns).map(|(from_ns, until_ns)| from_ns..until_ns) {
-                self.sending(&mut layers, place, extent, during, at[place * STAGES + KERNEL]);
+            if let Some((began_ns, left_ns)) = at[PROGRAM].zip(at[PATH..].iter().copied().flatten().next()) {
+                layers.sending(place, &(began_ns..left_ns), at[KERNEL]);
             }
-            let stage = |from: usize, until: usize| Some(at[place * STAGES + from]?..at[place * STAGES + until]?);
-            if let Some(during) = stage(PATH, READ) {
-                way.travelling(&mut layers, extent, during);
+            if let Some((left_ns, arrived_ns)) = at[PATH].zip(at[READ]) {
+                layers.travelling(place, &(left_ns..arrived_ns));
             }
-            if let Some(during) = stage(READ, STAGES) {
-                way.arrived(&mut layers, extent, during);
+            if let Some((arrived_ns, read_ns)) = at[READ].zip(at[STAGES]) {
+                layers.arrived(place, &(arrived_ns..read_ns));
             }
         }
-        layers
+        layers.tiling.spans(extent.began_ns, extent.ended_ns)
     }
 
     /// Returns the state of a stage, or of stages that the evidence does not separate, and the end that is in it.
     fn stage(&self, first: usize, last: usize, is_server_timed: bool) -> (ExchangeState, End) {
         let way = &self.ways[first / STAGES];
         let (sender, is_one_way) = (way.direction.from, first / STAGES == last / STAGES);
+        let [program, union] = match sender {
+            End::Client => [ExchangeState::ClientIdle, ExchangeState::IdleOrHeld],
+            End::Server => [ExchangeState::ServerProgram, ExchangeState::WorkOrHeld],
+        };
         let state = match (first % STAGES, last % STAGES) {
-            (PROGRAM, _) if first == last && sender == End::Client => ExchangeState::ClientIdle,
-            (PROGRAM, _) if first == last => ExchangeState::ServerProgram,
+            (PROGRAM, _) if first == last => program,
             (CALL, _) if first == last => ExchangeState::SendCall,
             (KERNEL, _) if first == last => ExchangeState::Unexplained,
             (PATH, _) if first == last && way.min_travel_ns.is_some() => ExchangeState::Queueing,
             (PATH, _) if first == last => ExchangeState::Path,
             (READ, _) if first == last => ExchangeState::WakeUp,
-            (PROGRAM | CALL, CALL | KERNEL) if is_one_way && sender == End::Client => ExchangeState::IdleOrHeld,
-            (PROGRAM | CALL, CALL | KERNEL) if is_one_way => ExchangeState::WorkOrHeld,
+            (PROGRAM | CALL, CALL | KERNEL) if is_one_way => union,
             (PATH, _) if is_one_way || is_server_timed => ExchangeState::PathOrWakeUp,
             (PATH | READ, _) => return (ExchangeState::WorkOrHeld, End::Server),
             (CALL | KERNEL, _) if is_one_way => ExchangeState::BetweenCalls,
@@ -134,63 +134,89 @@ impl<'r> States<'r> {
         };
         (state, if first % STAGES == READ { other(sender) } else { sender })
     }
+}
 
-    /// What the client alone can know of the time from the departure of its request to the arrival of the answer.
-    fn beyond(&self, layers: &mut Vec<Layer>, extent: &Extent, during: Range<u64>, at_server_ns: Option<u64>) {
-        let [out, back] = &self.ways;
-        let way_ns = out.min_travel_ns.unwrap_or(0).min((during.end - during.start) / 2);
-        let segments = back.segments(extent);
-        let first_ns = segments.first().filter(|_| back.arrivals_only).map_or(during.end, |first| first.left_ns);
-        let (reached_ns, answered_ns) = (during.start + way_ns, first_ns.min(during.end).saturating_sub(way_ns));
-        let answered_ns = answered_ns.max(reached_ns);
-        let mut layer = |from_ns, until_ns, state| {
-            layers.push(Layer { from_ns, until_ns, rank: Rank::Within, state, at: End::Server });
-        };
-        layer(during.start, reached_ns, ExchangeState::Propagation);
-        layer(answered_ns, answered_ns.saturating_add(way_ns), ExchangeState::Propagation);
-        layer(during.end - way_ns, during.end, ExchangeState::Propagation);
-        let worked_ns = at_server_ns.unwrap_or(0).min(answered_ns - reached_ns);
-        layer(answered_ns - worked_ns, answered_ns, ExchangeState::ServerProgram);
-        // Parts of the answer that followed an acknowledgment of the client were held at the server.
-        for pair in segments.windows(2).filter(|_| back.arrivals_only) {
-            let gap = pair[0].left_ns.max(during.start)..pair[1].left_ns.min(during.end);
-            self.held(layers, 1, &pair[1], gap, false);
+impl<'s> Layers<'s> {
+    fn way(&self, place: usize) -> &'s Way<'s> {
+        &self.states.ways[place]
+    }
+
+    /// Returns the exchange's bytes and first transmissions in a direction.
+    fn sent(&self, place: usize) -> (&'s Range<u64>, &'s [Segment]) {
+        let direction = self.way(place).direction;
+        let bytes = self.extent.bytes(direction.from);
+        (bytes, direction.first_sent_with(bytes))
+    }
+
+    /// Adds what the client alone can know of the time from the departure of its request to the arrival of the answer.
+    fn beyond(&mut self, during: &Range<u64>, at_server_ns: u64) {
+        let way_ns = self.way(0).min_travel_ns.unwrap_or(0).min((during.end - during.start) / 2);
+        let segments = if self.way(1).arrivals_only { self.sent(1).1 } else { &[] };
+        let reached_ns = during.start + way_ns;
+        let first_ns = segments.first().map_or(during.end, |first| first.left_ns.min(during.end));
+        let answered_ns = first_ns.saturating_sub(way_ns).max(reached_ns);
+        for from_ns in [during.start, answered_ns, during.end - way_ns] {
+            let way = from_ns..from_ns.saturating_add(way_ns);
+            self.tiling.add(Rank::Within, way, ExchangeState::Propagation, End::Server);
         }
+        let worked = answered_ns - at_server_ns.min(answered_ns - reached_ns)..answered_ns;
+        self.tiling.add(Rank::Within, worked, ExchangeState::ServerProgram, End::Server);
+        // Parts of the answer that followed an acknowledgment of the client were held at the server.
+        for pair in segments.windows(2) {
+            self.held(1, &pair[1], pair[0].left_ns.max(during.start)..pair[1].left_ns.min(during.end), false);
+        }
+    }
+
+    /// Adds lost data and the shortest travel time, while the last bytes are on their way.
+    fn travelling(&mut self, place: usize, during: &Range<u64>) {
+        let (way, (bytes, _)) = (self.way(place), self.sent(place));
+        let mut from_ns = during.start;
+        for lost in way.retransmissions.iter().filter(|one| during.contains(&one.during.end)) {
+            if lost.bytes.start < bytes.end && lost.bytes.end > bytes.start {
+                let waited = lost.during.start.max(during.start)..lost.during.end;
+                self.tiling.add(Rank::Held, waited, lost.state, way.direction.from);
+                from_ns = from_ns.max(lost.during.end);
+            }
+        }
+        let until_ns = from_ns.saturating_add(way.min_travel_ns.unwrap_or(0)).min(during.end);
+        self.tiling.add(Rank::Within, from_ns..until_ns, ExchangeState::Propagation, way.direction.from);
+    }
+
+    /// Adds why arrived bytes were not read: the program was in another call, such as the write that the peer has answered
+    /// already, or had not called.
+    fn arrived(&mut self, place: usize, during: &Range<u64>) {
+        let (way, (bytes, _)) = (self.way(place), self.sent(place));
+        let read = way.direction.reads_with(bytes).iter().find(|call| call.end_byte >= bytes.end);
+        let called_ns = read.map(|call| call.began_ns).or_else(|| Some(way.unread_within(during).last()?.end));
+        let called_ns = called_ns.unwrap_or(0).clamp(during.start, during.end);
+        let before = &way.receiver_calls[..way.receiver_calls.partition_point(|call| call.began_ns < called_ns)];
+        let returned_ns = before.last().map_or(0, |call| call.ended_ns).clamp(during.start, called_ns);
+        let receiver = other(way.direction.from);
+        self.tiling.add(Rank::Within, during.start..returned_ns, ExchangeState::SendCall, receiver);
+        self.tiling.add(Rank::Within, returned_ns..called_ns, ExchangeState::SlowReader, receiver);
     }
 }
 
 impl<'r> Way<'r> {
-    fn new(
-        reading: &'r Reading<'r>,
-        direction: &'r Direction<'r>,
-        back: &'r Direction<'r>,
-        waits: &'r [ConnectionWait],
-    ) -> Self {
-        let trace = reading.trace;
+    fn new(reading: &'r Reading<'r>, place: usize, waits: &'r [ConnectionWait]) -> Self {
+        let (trace, direction) = (reading.trace, &reading.directions[place]);
         let (sender, receiver) = (end_of(trace, direction.from), end_of(trace, other(direction.from)));
         let packets = if reading.source == Source::Capture { trace.packets.as_slice() } else { &[] };
-        let mut delayed: Vec<&ConnectionWait> = waits
-            .iter()
-            .filter(|wait| wait.cause == ExchangeState::DelayedAck && wait.from == direction.from)
-            .collect();
+        let is_delayed =
+            |wait: &&ConnectionWait| wait.cause == ExchangeState::DelayedAck && wait.from == direction.from;
+        let mut delayed: Vec<&ConnectionWait> = waits.iter().filter(is_delayed).collect();
         delayed.sort_by_key(|wait| wait.ack_arrived_ns);
-        let samples = [sender.samples.as_slice(), receiver.samples.as_slice()];
         Self {
             direction,
             receiver_calls: &receiver.calls,
-            samples,
+            samples: [&sender.samples, &receiver.samples],
             arrivals_only: trace.server_has_own_clock && direction.from == End::Server,
             edges: edges(packets, direction.from),
-            unread: unread(direction, samples[1]),
+            unread: unread(direction, &receiver.samples),
             retransmissions: recovery::retransmissions(direction, packets, sender),
             delayed,
-            min_travel_ns: min_travel_ns(trace, packets, [direction, back], samples),
+            min_travel_ns: min_travel_ns(reading, packets, direction),
         }
-    }
-
-    /// Returns the exchange's first transmissions in this direction.
-    fn segments(&self, extent: &Extent) -> &'r [Segment] {
-        self.direction.first_sent_with(extent.bytes(self.direction.from))
     }
 
     /// Returns when each stage of this direction ended; `None` if unknown.
@@ -199,78 +225,37 @@ impl<'r> Way<'r> {
         if bytes.is_empty() {
             return [None; STAGES];
         }
-        let [sender, receiver] = self.samples;
+        let sampled_ns = |end: usize, value: fn(&SocketSample) -> u64| {
+            let samples = self.samples[end];
+            samples.get(samples.partition_point(|one| value(one) < bytes.end)).map(|one| one.at_ns)
+        };
+        let sent = |one: &SocketSample| one.acked_bytes.saturating_add(one.unacked_bytes);
+        let written =
+            |one: &SocketSample| one.acked_bytes.saturating_add(one.unacked_bytes).saturating_add(one.not_sent_bytes);
         let write = self.direction.writes_with(bytes).iter().find(|call| call.end_byte >= bytes.end);
         let seen_ns = self.direction.first_segment(bytes.end).map(|segment| segment.left_ns);
-        let left_ns = seen_ns
-            .filter(|_| !self.arrivals_only)
-            .or_else(|| reached_ns(sender, bytes.end, |one| one.acked_bytes.saturating_add(one.unacked_bytes)));
-        let returned = |ended_ns: u64| match left_ns {
-            Some(left_ns) if left_ns <= ended_ns.saturating_add(clock_error_ns) => left_ns,
-            _ => ended_ns,
+        let left_ns = seen_ns.filter(|_| !self.arrivals_only).or_else(|| sampled_ns(0, sent));
+        let written_ns = match (write, left_ns) {
+            (Some(call), Some(left_ns)) if left_ns <= call.ended_ns.saturating_add(clock_error_ns) => Some(left_ns),
+            (Some(call), _) => Some(call.ended_ns),
+            (None, _) => sampled_ns(0, written).map(|ns| ns.min(left_ns.unwrap_or(ns))),
         };
-        let written_ns = write.map(|call| returned(call.ended_ns)).or_else(|| {
-            let written = |one: &SocketSample| {
-                one.acked_bytes.saturating_add(one.unacked_bytes).saturating_add(one.not_sent_bytes)
-            };
-            Some(reached_ns(sender, bytes.end, written)?.min(left_ns.unwrap_or(u64::MAX)))
-        });
         let called_ns = write.map(|call| call.began_ns).or(written_ns);
         let arrived_ns = if self.arrivals_only { seen_ns } else { self.direction.all_arrived_ns(bytes) };
-        let arrived_ns = arrived_ns.or_else(|| reached_ns(receiver, bytes.end, |one| one.received_bytes));
+        let arrived_ns = arrived_ns.or_else(|| sampled_ns(1, |one| one.received_bytes));
         let read = self.direction.reads_with(bytes).iter().find(|call| call.end_byte >= bytes.end);
-        let read_ns = read
-            .map(|call| call.ended_ns)
-            .or_else(|| reached_ns(receiver, bytes.end, |one| one.received_bytes.saturating_sub(one.unread_bytes)));
+        let read_ns = read.map(|call| call.ended_ns);
+        let read_ns = read_ns.or_else(|| sampled_ns(1, |one| one.received_bytes.saturating_sub(one.unread_bytes)));
         [called_ns, written_ns, left_ns, arrived_ns, read_ns]
     }
 
-    /// Lost data and the shortest travel time, while the last bytes are on their way.
-    fn travelling(&self, layers: &mut Vec<Layer>, extent: &Extent, during: Range<u64>) {
-        let bytes = extent.bytes(self.direction.from);
-        let mut from_ns = during.start;
-        for lost in self.retransmissions.iter().filter(|one| one.left_ns > during.start && one.lost_ns < during.end) {
-            if lost.bytes.start < bytes.end && lost.bytes.end > bytes.start && lost.left_ns < during.end {
-                self.layer(layers, Rank::Held, lost.lost_ns.max(during.start), lost.left_ns, lost.state);
-                from_ns = from_ns.max(lost.left_ns);
-            }
-        }
-        let until_ns = from_ns.saturating_add(self.min_travel_ns.unwrap_or(0)).min(during.end);
-        self.layer(layers, Rank::Within, from_ns, until_ns, ExchangeState::Propagation);
+    /// Returns the parts of a time in which arrived bytes waited for a call of the receiver's program.
+    fn unread_within<'w>(&'w self, time: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<'w, 'r> {
+        let Range { start, end } = *time;
+        let all = self.unread.as_deref().unwrap_or_default();
+        let parts = all[all.partition_point(|(_, until)| *until <= start)..].iter();
+        parts.take_while(move |(from, _)| *from < end).map(move |(from, until)| (*from).max(start)..(*until).min(end))
     }
-
-    /// Arrived bytes whose reader has not called yet.
-    fn arrived(&self, layers: &mut Vec<Layer>, extent: &Extent, during: Range<u64>) {
-        let bytes = extent.bytes(self.direction.from);
-        let read = self.direction.reads_with(bytes).iter().find(|call| call.end_byte >= bytes.end);
-        let called_ns = match (read, &self.unread) {
-            (Some(call), _) => call.began_ns,
-            (None, Some(unread)) => {
-                unread.within(during.start, during.end).map(|(_, until)| until).last().unwrap_or(0)
-            }
-            (None, None) => 0,
-        };
-        // Until then, the program may be in another call, such as the write that the peer has answered already.
-        let calls_before =
-            &self.receiver_calls[..self.receiver_calls.partition_point(|call| call.began_ns < called_ns)];
-        let returned_ns = calls_before.last().map_or(0, |call| call.ended_ns).min(called_ns);
-        let [returned_ns, called_ns] = [returned_ns, called_ns].map(|ns| ns.clamp(during.start, during.end));
-        let mut layer = |from_ns, until_ns, state| {
-            layers.push(Layer { from_ns, until_ns, rank: Rank::Within, state, at: other(self.direction.from) });
-        };
-        layer(during.start, returned_ns, ExchangeState::SendCall);
-        layer(returned_ns, called_ns, ExchangeState::SlowReader);
-    }
-
-    /// Adds a state of the sender.
-    fn layer(&self, layers: &mut Vec<Layer>, rank: Rank, from_ns: u64, until_ns: u64, state: ExchangeState) {
-        layers.push(Layer { from_ns, until_ns, rank, state, at: self.direction.from });
-    }
-}
-
-/// Returns the time of the first sample whose value reaches `end_byte`. Samples are in order of time.
-fn reached_ns(samples: &[SocketSample], end_byte: u64, value: impl Fn(&SocketSample) -> u64) -> Option<u64> {
-    samples.get(samples.partition_point(|one| value(one) < end_byte)).map(|one| one.at_ns)
 }
 
 fn edges(packets: &[Packet], from: End) -> Vec<(u64, u64)> {
@@ -282,44 +267,32 @@ fn edges(packets: &[Packet], from: End) -> Vec<(u64, u64)> {
     all.sort_unstable();
     let mut most = None;
     all.retain(|(_, admitted)| {
-        let grows = most.is_none_or(|most| most < *admitted);
-        most = most.max(Some(*admitted));
-        grows
+        most.replace(most.map_or(*admitted, |most: u64| most.max(*admitted))) < Some(*admitted)
     });
     all
 }
 
 /// Returns when arrived bytes waited for a call of the receiver's program. Samples show bytes that no call has read yet.
-fn unread(direction: &Direction<'_>, samples: &[SocketSample]) -> Option<Intervals> {
+fn unread(direction: &Direction<'_>, samples: &[SocketSample]) -> Option<Vec<(u64, u64)>> {
     if !direction.reads.is_empty() {
         let waited = |segment: &Segment| {
             let read =
                 direction.reads.get(direction.reads.partition_point(|call| call.end_byte < segment.end_byte))?;
             Some((direction.exact_arrival_ns(segment).unwrap_or(segment.left_ns), read.began_ns))
         };
-        return Some(Intervals::new(direction.first_sent.iter().filter_map(waited)));
+        return Some(direction.first_sent.iter().filter_map(waited).collect());
     }
     let spans = samples.windows(2).filter(|pair| pair[0].unread_bytes > 0);
-    (!samples.is_empty()).then(|| Intervals::new(spans.map(|pair| (pair[0].at_ns, pair[1].at_ns))))
+    (!samples.is_empty()).then(|| spans.map(|pair| (pair[0].at_ns, pair[1].at_ns)).collect())
 }
 
-/// Returns the shortest travel time of any packet of the direction; with one vantage point half of the shortest round trip.
-fn min_travel_ns(
-    trace: &RoundTrace,
-    packets: &[Packet],
-    [direction, back]: [&Direction<'_>; 2],
-    samples: [&[SocketSample]; 2],
-) -> Option<u64> {
-    let known = |ns: u64| (ns > 0).then_some(ns);
-    if !trace.server_has_own_clock {
-        let travel = |packet: &Packet| packet.arrived_ns?.checked_sub(packet.at_ns);
-        let seen = packets.iter().filter(|packet| packet.from == direction.from).filter_map(travel).min();
-        if let Some(ns) = seen.or_else(|| known(direction.travel_ns)) {
-            return Some(ns);
-        }
-    }
-    let sampled = samples.concat().iter().filter_map(|one| known(one.min_rtt_ns)).min();
-    let round_trip_ns =
-        if trace.server_has_own_clock { known(direction.travel_ns.max(back.travel_ns)) } else { None };
-    round_trip_ns.into_iter().chain(sampled).min().map(|ns| ns / 2)
+/// Returns the shortest travel time of any packet of the direction, or half of the shortest round trip.
+fn min_travel_ns(reading: &Reading<'_>, packets: &[Packet], direction: &Direction<'_>) -> Option<u64> {
+    let (trace, is_one_clock) = (reading.trace, !reading.trace.server_has_own_clock);
+    let travels = packets.iter().filter(|packet| packet.from == direction.from && is_one_clock);
+    let travel_ns = travels.filter_map(|packet| packet.arrived_ns?.checked_sub(packet.at_ns)).min();
+    let of_client = reading.directions[0].travel_ns;
+    let round_trip_ns = if is_one_clock { direction.travel_ns.saturating_mul(2) } else { of_client };
+    let sampled = trace.client.samples.iter().chain(&trace.server.samples).map(|one| one.min_rtt_ns);
+    travel_ns.or_else(|| sampled.chain([round_trip_ns]).filter(|ns| *ns > 0).min().map(|ns| ns / 2))
 }

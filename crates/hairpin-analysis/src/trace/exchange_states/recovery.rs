@@ -16,9 +16,8 @@ const MIN_TIMEOUT_NS: u64 = 200_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Retransmission {
     pub(super) bytes: Range<u64>,
-    /// When the lost segment left.
-    pub(super) lost_ns: u64,
-    pub(super) left_ns: u64,
+    /// When the lost segment left, until it left again.
+    pub(super) during: Range<u64>,
     pub(super) state: ExchangeState,
 }
 
@@ -29,42 +28,33 @@ pub(super) fn retransmissions(
     packets: &[Packet],
     sender: &EndTrace,
 ) -> Vec<Retransmission> {
-    let mut acks: Vec<u64> = packets
-        .iter()
-        .filter(|packet| packet.from != direction.from && packet.ack_byte.is_some())
-        .map(|packet| packet.arrived_ns.unwrap_or(packet.at_ns))
-        .collect();
+    let acks = packets.iter().filter(|packet| packet.from != direction.from && packet.ack_byte.is_some());
+    let mut acks: Vec<u64> = acks.map(|packet| packet.arrived_ns.unwrap_or(packet.at_ns)).collect();
     acks.sort_unstable();
+    let at_once_ns = MAX_EFFECT_DELAY_NS.max(direction.travel_ns);
     let mut all = Vec::new();
     // The last departure of the bytes before each end, whether they arrived, and whether it was a retransmission.
     let mut sent: BTreeMap<u64, (u64, bool, bool)> = BTreeMap::new();
     let (mut highest, mut first_timers) = (0, 0.0);
     for segment in &direction.segments {
-        let is_arrived = segment.seen_ns.is_some();
-        let mut is_again = false;
-        if segment.first_byte < highest
-            && let Some((_, (lost_ns, false, was_again))) = sent.range(segment.first_byte.saturating_add(1)..).next()
-        {
-            let follows_ack =
-                acks[..acks.partition_point(|at_ns| *at_ns <= segment.left_ns)].last().is_some_and(|at_ns| {
-                    *at_ns > *lost_ns && segment.left_ns - at_ns <= MAX_EFFECT_DELAY_NS.max(direction.travel_ns)
-                });
-            let is_tail = segment.end_byte >= highest;
-            let waited_ns = segment.left_ns.saturating_sub(*lost_ns);
-            let state = match (follows_ack, is_tail, was_again) {
-                (true, false, _) => ExchangeState::FastRecovery,
-                // A flight is probed once.
-                (_, false, _) | (_, _, true) => ExchangeState::RetransmissionTimeout,
-                _ if waited_ns < MIN_TIMEOUT_NS => ExchangeState::TailLossProbe,
+        let before = sent.range(segment.first_byte.saturating_add(1)..).next().map(|(_, departure)| *departure);
+        let lost = before.filter(|(_, is_arrived, _)| segment.first_byte < highest && !is_arrived);
+        if let Some((lost_ns, _, was_again)) = lost {
+            let ack = acks[..acks.partition_point(|at_ns| *at_ns <= segment.left_ns)].last();
+            let follows_ack = ack.is_some_and(|ack| *ack > lost_ns && segment.left_ns - ack <= at_once_ns);
+            let state = match (segment.end_byte >= highest, follows_ack) {
+                (false, true) => ExchangeState::FastRecovery,
+                // A flight is probed once, with its last segment.
+                (is_tail, _) if !is_tail || was_again => ExchangeState::RetransmissionTimeout,
+                _ if segment.left_ns.saturating_sub(lost_ns) < MIN_TIMEOUT_NS => ExchangeState::TailLossProbe,
                 _ => ExchangeState::ProbeOrTimeout,
             };
-            first_timers += if is_tail && !*was_again { 1.0 } else { 0.0 };
-            let (bytes, left_ns) = (segment.first_byte..segment.end_byte, segment.left_ns);
-            all.push(Retransmission { bytes, lost_ns: *lost_ns, left_ns, state });
-            is_again = true;
+            first_timers += if segment.end_byte >= highest && !was_again { 1.0 } else { 0.0 };
+            let bytes = segment.first_byte..segment.end_byte;
+            all.push(Retransmission { bytes, during: lost_ns..segment.left_ns, state });
         }
         highest = highest.max(segment.end_byte);
-        sent.insert(segment.end_byte, (segment.left_ns, is_arrived, is_again));
+        sent.insert(segment.end_byte, (segment.left_ns, segment.seen_ns.is_some(), lost.is_some()));
     }
     let timer = counted_timer(sender, first_timers);
     all.iter_mut().filter(|one| one.state == ExchangeState::ProbeOrTimeout).for_each(|one| one.state = timer);
@@ -76,8 +66,7 @@ fn counted_timer(sender: &EndTrace, first_timers: f64) -> ExchangeState {
     let grown = |name| Some(fact::number(&sender.after, name)? - fact::number(&sender.before, name)?);
     match (grown(fact_names::LOSS_PROBES), grown(fact_names::RETRANSMISSION_TIMEOUTS)) {
         (Some(probes), _) if probes <= 0.0 => ExchangeState::RetransmissionTimeout,
-        (_, Some(timeouts)) if timeouts <= 0.0 => ExchangeState::TailLossProbe,
-        (Some(probes), _) if probes >= first_timers => ExchangeState::TailLossProbe,
+        (Some(probes), timeouts) if probes >= first_timers || timeouts == Some(0.0) => ExchangeState::TailLossProbe,
         _ => ExchangeState::ProbeOrTimeout,
     }
 }

@@ -8,11 +8,11 @@ use hairpin_model::{Capture, Effective, Packet, RoundTrace, TraceFigures};
 
 use crate::fixture::small_writes;
 use crate::fixture::traces::switches;
-use crate::trace::{AtEnd, trace_figures};
+use crate::trace::trace_figures;
 
 /// Figures of an ordinary exchange, with these options at both ends and no wait for a CPU.
 fn figures_with(trace: &RoundTrace, options: &[Effective]) -> TraceFigures {
-    let end = AtEnd { options, waited_for_cpu_ns: Some(0) };
+    let end = (options, Some(0));
     trace_figures(trace, small_writes("default").primary().load.exchange(), end, end)
 }
 

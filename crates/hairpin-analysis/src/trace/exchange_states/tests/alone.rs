@@ -1,6 +1,6 @@
 //! States by packets alone, by samples of the sockets alone, and by both.
 
-use hairpin_model::trace::{End, Recovery};
+use hairpin_model::trace::End;
 use hairpin_model::{EndTrace, SocketSample};
 
 use super::stalls::{OverLink, SEGMENT, WAY, windowed};
@@ -165,7 +165,7 @@ fn a_segment_after_an_acknowledgment_was_held_by_nagle_or_written_late() {
 }
 
 #[test]
-fn samples_name_the_congestion_window_the_cork_and_recovery() {
+fn samples_name_the_congestion_window_and_the_cork() {
     let whole = request_held();
     let one = SocketSample { unacked_bytes: 2, unacked_segments: 10, not_sent_bytes: 198, ..SocketSample::default() };
     let state = |sample: SocketSample, cork: &str| {
@@ -175,7 +175,4 @@ fn samples_name_the_congestion_window_the_cork_and_recovery() {
     assert_eq!(state(SocketSample { cwnd_segments: 10, ..one }, "off"), ExchangeState::CongestionWindow);
     assert_eq!(state(SocketSample { cwnd_segments: 11, ..one }, "off"), ExchangeState::Unexplained);
     assert_eq!(state(SocketSample { cwnd_segments: 11, ..one }, "on"), ExchangeState::Cork);
-    let recovery = |recovery| state(SocketSample { recovery: Some(recovery), ..one }, "off");
-    assert_eq!(recovery(Recovery::Fast), ExchangeState::FastRecovery);
-    assert_eq!(recovery(Recovery::Timeout), ExchangeState::RetransmissionTimeout);
 }
