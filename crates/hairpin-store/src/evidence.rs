@@ -14,6 +14,7 @@ const BUDGETS: &str = "budgets";
 
 /// The evidence of a round.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "made and moved once a round")]
 pub enum Evidence {
     /// The trace, and its packets as a pcapng file.
     Trace(RoundTrace, Option<Vec<u8>>),

@@ -66,7 +66,9 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
             Self::Traced(wire) => {
                 wire.finish().map(|trace| WireObservations { trace: Some(trace), ..WireObservations::default() })
             }
-            Self::Sampled(wire) => wire.finish(),
+            Self::Sampled(wire) => {
+                wire.finish().map(|(sampled, facts)| WireObservations { trace: None, sampled, facts })
+            }
         };
         observed.map_err(|error: WireError| {
             let cause = format!("cannot complete the trace of the round: {error}");

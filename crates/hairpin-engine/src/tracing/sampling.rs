@@ -12,7 +12,6 @@ use hairpin_model::trace::{End, StampKind};
 use hairpin_model::{EndPoints, Fact, RoundOrder, Sampled, fact_names, latency_budget::MAX_TRIPS};
 use hairpin_transports::{RawStamp, Wire, WireError};
 
-use super::WireObservations;
 use super::wire::STAMP_START_NS;
 use crate::realtime::Bracket;
 use crate::usage::CpuWaits;
@@ -108,11 +107,11 @@ impl<'w, C: Clock> SamplingWire<'w, C> {
     }
 
     /// Returns the sampled messages, and facts about missing points.
-    pub fn finish(mut self) -> Result<WireObservations, WireError> {
+    pub fn finish(mut self) -> Result<(Vec<Sampled>, Vec<Fact>), WireError> {
         self.take_stamps()?;
         let step = Bracket::read_with(&self.clock, || (self.realtime)(&self.clock)).step_since(&self.before);
         self.facts.extend(step.map(|step_ns| Fact::number(fact_names::REALTIME_STEP_NS, step_ns as f64)));
-        Ok(WireObservations { trace: None, sampled: self.sampled, facts: self.facts })
+        Ok((self.sampled, self.facts))
     }
 
     fn now(&self) -> Option<i64> {

@@ -48,13 +48,6 @@ fn view(run: &Run) -> Value {
     let groups = ladder::groups(&run.cases);
     let all_groups: Vec<&ladder::Group<'_>> = groups.iter().collect();
     let shared = Shared::of(run.cases.iter());
-    let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
-        chart.map(|chart_html| context! { group => &group.name, chart_html })
-    };
-    let curves: Value =
-        groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks, run))).collect();
-    let courses: Value =
-        groups.iter().filter_map(|group| panel(group, rounds::chart(group, &looks, &shared))).collect();
     let has = |quantity: Quantity| groups.iter().any(|group| Quantity::of(group.kind) == quantity);
     let has_latency =
         groups.is_empty() || has(Quantity::Latency) || run.cases.iter().any(|row| row.p50_ns().is_some());
@@ -85,9 +78,9 @@ fn view(run: &Run) -> Value {
         under_load => one_way::under_load(run, &groups),
         shared => shared.in_words(),
         over_time => one_way::over_time(&groups),
-        curves,
+        curves => panels(&groups, |group| percentiles::chart(group, &looks, run)),
         no_curve => nbsp(&wording::no_curve(run)),
-        courses,
+        courses => panels(&groups, |group| rounds::chart(group, &looks, &shared)),
         chains_heading => orders::heading(&orders(run)),
         chains => orders(run).iter().map(chain).collect::<Value>(),
         findings => run.findings.iter().map(|finding| card(run, finding)).collect::<Value>(),
@@ -115,6 +108,13 @@ fn view(run: &Run) -> Value {
         format => run.format,
         tool => wording::tool_of(&run.tool),
     }
+}
+
+/// The charts of groups, for those that have one.
+fn panels(groups: &[ladder::Group<'_>], chart: impl Fn(&ladder::Group<'_>) -> Option<String>) -> Value {
+    let panel =
+        |group: &ladder::Group<'_>| chart(group).map(|chart_html| context! { group => &group.name, chart_html });
+    groups.iter().filter_map(panel).collect()
 }
 
 fn calibrations(run: &Run) -> Value {

@@ -9,7 +9,6 @@ use hairpin_model::trace::{End, StampKind};
 use hairpin_model::{Case, EndPoints, Fact, RoundOrder, Sampled};
 use hairpin_transports::{KernelStamps, RawStamp, Wire, WireError};
 
-use super::super::WireObservations;
 use super::super::sampling::{SamplingWire, number_near};
 use hairpin_loops::clock::{Clock, ManualClock};
 
@@ -138,7 +137,7 @@ fn the_client_samples_every_second_message_and_the_others_take_ordinary_calls() 
         wire.send(&number.to_le_bytes()).unwrap();
         assert_eq!(wire.receive(&mut [0; 4]).unwrap(), 4);
     }
-    let WireObservations { sampled, facts, .. } = wire.finish().unwrap();
+    let (sampled, facts) = wire.finish().unwrap();
     let of = |begin: i64| EndPoints {
         send_called: Some(begin),
         scheduled: Some(begin + 20),
@@ -166,7 +165,7 @@ fn the_server_reads_the_stamps_of_its_answer_when_the_next_message_has_arrived()
         assert_eq!(wire.receive(&mut message).unwrap(), 4);
         wire.send(&message).unwrap();
     }
-    let sampled = wire.finish().unwrap().sampled;
+    let sampled = wire.finish().unwrap().0;
     let of = |begin: i64| EndPoints {
         receive_called: Some(begin),
         arrived: Some(begin + 700),
@@ -195,7 +194,7 @@ fn a_server_follows_the_numbers_of_datagrams() {
             wire.send(&message).unwrap();
         }
     }
-    let sampled = wire.finish().unwrap().sampled;
+    let sampled = wire.finish().unwrap().0;
     assert_eq!(sampled.iter().map(|one| one.sequence).collect::<Vec<_>>(), [0, 4]);
     let stamped = scripted.calls.iter().filter(|call| **call == "receive stamped").count();
     assert_eq!(stamped, 3, "also for the message that was expected and lost");
@@ -214,7 +213,7 @@ fn a_late_answer_is_not_taken_for_the_answer_and_a_lost_one_leaves_no_sample() {
     send(&mut wire, 2);
     wire.receive(&mut [0; 5]).unwrap();
     wire.receive(&mut [0; 5]).unwrap();
-    let sampled = wire.finish().unwrap().sampled;
+    let sampled = wire.finish().unwrap().0;
     assert_eq!(sampled.len(), 1);
     let Sampled { sequence, points } = sampled[0];
     assert_eq!(sequence, 2);
@@ -234,7 +233,7 @@ fn stamps_of_an_earlier_message_are_not_those_of_a_later_one() {
             wire.send(&number.to_le_bytes()).unwrap();
             drop(wire.receive(&mut [0; 5]));
         }
-        let sampled = wire.finish().unwrap().sampled;
+        let sampled = wire.finish().unwrap().0;
         let known: Vec<_> = sampled.iter().map(|one| (one.sequence, one.points.driver.is_some())).collect();
         assert_eq!(known, [(2, false), (4, true)], "missing, not guessed");
     }
@@ -247,7 +246,7 @@ fn without_kernel_stamps_the_calls_remain_and_the_reason_is_told() {
     let mut wire = sampling(&mut scripted, End::Client, false);
     wire.send(&[0; 4]).unwrap();
     wire.receive(&mut [0; 4]).unwrap();
-    let WireObservations { sampled, facts, .. } = wire.finish().unwrap();
+    let (sampled, facts) = wire.finish().unwrap();
     let points = sampled[0].points;
     assert_eq!([points.send_called, points.send_returned, points.read], [Some(0), Some(100), Some(1_100)]);
     assert_eq!([points.scheduled, points.driver, points.arrived, points.waited], [None; 4]);
@@ -263,7 +262,7 @@ fn a_clock_that_is_set_is_told() {
         (clock.clone(), (|clock: &ManualClock| if clock.now_ns() > 6_000_000 { 0 } else { clock.now_ns() }) as _);
     let wire = SamplingWire::begin(&mut scripted, clocks, (End::Client, false), &order());
     clock.advance(1_500_000);
-    let facts = wire.finish().unwrap().facts;
+    let facts = wire.finish().unwrap().1;
     assert_eq!(facts, [Fact::number("realtime.step_ns", -6_500_000.0)]);
 }
 
