@@ -61,7 +61,7 @@ mod tests {
         let shm = case.clone().with(|case| case.primary_mut().transport = "shm".to_owned());
         with_shm_ns.into_iter().for_each(|ns| fixture.rounds_of(&shm, &[ns; 6]));
         let mut run = fixture.run();
-        let card = |name: &str| run.cards.get(name).unwrap().clone();
+        let card = |name: &str| *run.cards.get(name).unwrap();
         let shm = hairpin_model::card::SavedCard { between_processes: true, ..card("shm") };
         run.cards = [("tcp", card("tcp")), ("memory", card("memory")), ("shm", shm)].into_iter().collect();
         crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect()
