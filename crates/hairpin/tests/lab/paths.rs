@@ -14,9 +14,10 @@ type Plan = (&'static str, &'static str, [usize; 2]);
 
 /// Plans with one flow and with several flows, over TCP and UDP, sent by either end or by both ends. `TCP` and `UDP`
 /// are replaced by the transports of an IP version, `STREAMS` by all transports over TCP.
-const PLANS: [Plan; 9] = [
+const PLANS: [Plan; 11] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
+    ("budget", "--transport TCP,UDP --count 200 --warmup 10 --rounds 2", [2; 2]),
     ("small-writes", "--transport TCP --exchanges 20 --rounds 1 --remedy default,nodelay", [2; 2]),
     ("message-rate", "--transport UDP,TCP --batch 8 --duration 300ms --rounds 1", [2; 2]),
     (
@@ -26,6 +27,7 @@ const PLANS: [Plan; 9] = [
     ),
     ("bulk", "--transport STREAMS --direction up,down --connections 4 --duration 300ms --rounds 1", [4, 2]),
     ("offered-load", "--transport UDP --direction up,down --rate 1000 --count 50 --rounds 1", [2; 2]),
+    ("observer", "--transport TCP --observer counter --duration 200ms --rounds 1", [3; 2]),
     ("which", "--size 64 --rate 500 --reply --transport TCP --duration 200ms --rounds 1", [2; 2]),
     (
         "under-load",
