@@ -42,7 +42,7 @@ impl Bracket {
     }
 
     /// By how much CLOCK_REALTIME was set since the bracket `earlier`, in ns; `None` if the two clocks agree within the
-    /// brackets' widths and [`MAX_SLEW`].
+    /// brackets' widths and the maximum slew.
     pub fn step_since(&self, earlier: &Self) -> Option<i64> {
         let offset = |bracket: &Self| i128::from(bracket.realtime_ns) - i128::from(bracket.middle_ns());
         let step_ns = offset(self) - offset(earlier);

@@ -3,7 +3,7 @@
 //! One message in every so many is sampled; all others take the wire's ordinary calls. All times are CLOCK_REALTIME,
 //! which the kernel's stamps use, so that nothing is mapped between clocks. What can wait is done beside the sampled
 //! message: the server reads the stamps of an answer when the next message has arrived, and the waits for a CPU are read
-//! before the first and after the second call. A call that took [`SLOW_NS`] is the exception: the waits are read between
+//! before the first and after the second call. A call that took `SLOW_NS` is the exception: the waits are read between
 //! the calls too, so that those of the send call are known apart from those of the receive call.
 
 use std::time::Duration;

@@ -100,7 +100,7 @@ impl Drop for BusyLoop {
 fn a_server_behind_a_busy_neighbour_waits_for_its_cpu() {
     let place = Place::new();
     let plan = "budget --transport udp --placement cross-cpu --count 8000 --rounds 6 --quiet";
-    let quiet = place.json((plan, "--out quiet"));
+    place.json((plan, "--out quiet"));
     let ends = list(&rounds(&place.path("quiet"))[0]["outcome"]["ends"]).to_vec();
     let server = ends.iter().find(|end| end["role"] == "server").expect("it has a server");
     let Some(_neighbour) = BusyLoop::on(&server["pinned_cpu"].to_string()) else {

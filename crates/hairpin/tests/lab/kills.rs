@@ -81,6 +81,7 @@ fn try_one(lab: &Lab, (name, victim): (&str, Victim), plan: &str, after: Duratio
     let words = format!("{plan} --rounds 3 --to @ticket --out {out} --json");
     let client = lab.client.start(&words);
     until("the session begins", || served.log().contains("begins a run"));
+    until("its run is saved", || lab.client.path(out).join("run.json").exists());
     std::thread::sleep(after);
     let id = awaited("the victim runs", || match victim {
         Victim::Client => Some(client.id()),
