@@ -462,7 +462,9 @@ fn sampled_round(case: &Case, [client, server]: [Vec<Sampled>; 2], warm_up: u64)
             .get(&one.sequence)
             .copied()
             .flatten()
-            .and_then(|points| Some(points.since(if server_has_own_clock { points.read? } else { origin })));
+            .and_then(|points| Some(points.since(if server_has_own_clock { points.read? } else { origin })))
+            // Another host may report anything.
+            .filter(|points| points.is_bounded());
         Some(SampledTrip { sequence: one.sequence, client: one.points.since(origin), server })
     };
     let measured = client.into_iter().filter(|one| one.sequence >= warm_up);
@@ -521,4 +523,48 @@ fn given_up() -> Failure {
 /// Asks the current round to end.
 pub fn raise(stop: &AtomicBool) {
     stop.store(true, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::RemotePath;
+    use hairpin_model::case::PathKind;
+
+    use super::*;
+
+    fn sampled(sequence: u64, times: [i64; 2]) -> Sampled {
+        let [send_called, read] = times.map(Some);
+        Sampled { sequence, points: EndPoints { send_called, read, ..EndPoints::default() } }
+    }
+
+    fn joined(case: &Case, server: &[Sampled]) -> Vec<(u64, Option<[Option<i64>; 2]>)> {
+        let client = [16, 32, 48].map(|number| sampled(number, [1000, 1900])).to_vec();
+        let round = sampled_round(case, [client, server.to_vec()], 32);
+        assert!(round.trips.iter().all(|trip| trip.client.read == Some(900)), "{round:?}");
+        let of_server = |points: EndPoints| [points.send_called, points.read];
+        round.trips.iter().map(|trip| (trip.sequence, trip.server.map(of_server))).collect()
+    }
+
+    #[test]
+    fn points_of_both_ends_are_joined_by_number_without_the_warm_up() {
+        let mut case = Case::ping_pong("memory");
+        let server = [sampled(16, [1, 2]), sampled(32, [1500, 1400]), sampled(64, [3, 4])];
+        assert_eq!(joined(&case, &server), [(32, Some([Some(500), Some(400)])), (48, None)]);
+        case.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+        assert_eq!(
+            joined(&case, &server),
+            [(32, Some([Some(100), Some(0)])), (48, None)],
+            "by the server's own clock"
+        );
+    }
+
+    #[test]
+    fn ambiguous_and_impossible_points_of_a_server_are_dropped() {
+        let case = Case::ping_pong("memory");
+        let twice = [sampled(32, [1500, 1400]), sampled(32, [1600, 1500])];
+        assert_eq!(joined(&case, &twice), [(32, None), (48, None)]);
+        for time in [i64::MIN, i64::MAX, 2_000_000_000_000_000] {
+            assert_eq!(joined(&case, &[sampled(32, [time, 1400])]), [(32, None), (48, None)], "{time}");
+        }
+    }
 }

@@ -61,7 +61,15 @@ impl EndPoints {
         all[..7].iter_mut().for_each(|time| *time = time.map(|time| time.wrapping_sub(origin)));
         all.into()
     }
+
+    /// Whether all times and waits are within eleven days of 0, as those of any round are. Sums of them cannot overflow.
+    #[must_use]
+    pub fn is_bounded(self) -> bool {
+        <[Option<i64>; 9]>::from(self).into_iter().flatten().all(|ns| ns.unsigned_abs() < MAX_POINT_NS)
+    }
 }
+
+const MAX_POINT_NS: u64 = 1_000_000_000_000_000;
 
 /// The points of a message at one end, with the message's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,7 +149,7 @@ pub struct BudgetPart {
     pub name: String,
     /// The end at which the part ends; null for a union of both directions.
     pub end: Option<End>,
-    /// May be negative: nothing is clamped.
+    /// May be negative.
     pub mean_ns: f64,
     /// `mean_ns` / the mean round trip.
     pub share: f64,
