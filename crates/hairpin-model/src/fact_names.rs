@@ -64,7 +64,7 @@ fact_names! {
         AUTOCORKING = "netstat.TCPAutoCorking",
         /// Retransmissions triggered by acknowledgments (`TCPFastRetrans`). This and the next five facts are read on
         /// an emulated link, whose network namespace carries no other connection. The trace of a round has the first four
-        /// for the whole namespace, wherever it ran.
+        /// of its network namespace, also without a link.
         FAST_RETRANSMITS = "netstat.TCPFastRetrans",
         /// Expirations of the retransmission timer (`TCPTimeouts`).
         RETRANSMISSION_TIMEOUTS = "netstat.TCPTimeouts",

@@ -95,7 +95,7 @@ words! {
 }
 
 words! {
-    /// What the program at each end does for each message beside sending or receiving it.
+    /// What the program at each end does for each message in addition to sending or receiving it.
     #[derive(Default)]
     pub enum Observer: "observer" {
         /// Records the latency of one message in a few, so that recording costs little.

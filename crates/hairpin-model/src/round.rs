@@ -43,7 +43,7 @@ pub struct RoundOrder {
     pub extent: Extent,
     /// How much to send before the measurement.
     pub warm_up: Extent,
-    /// In a stamped round, every so many messages one is sampled; null in other rounds.
+    /// Number of messages for each sampled one in a stamped round; null in other rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_every: Option<u64>,
     /// Time-out of an answer. After the time-out, the answer counts as late or lost; on a reliable transport the

@@ -396,7 +396,7 @@ pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     report.environment.as_ref().map(hosts::machine_of).into_iter().chain(ran).collect()
 }
 
-/// Returns the warnings about the claims' runs, each with the claims that used them; `None` if there are none.
+/// Returns the warnings about the claims' runs, each with the claims that used them; `None` without warnings.
 pub(crate) fn caution(report: &ClaimsReport) -> Option<String> {
     let mut claims: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for claim in &report.claims {

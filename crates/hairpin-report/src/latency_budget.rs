@@ -43,7 +43,7 @@ pub(crate) fn label(part: &BudgetPart) -> String {
 }
 
 /// The rows of the table, each with its name and a cell for each band: parts in the order of the path, the round trip,
-/// the samples, and in parentheses the calls beside the path. A dash: too few samples.
+/// the samples, and in parentheses the calls that are not on the path. A dash: too few samples.
 pub(crate) fn rows(budget: &LatencyBudget) -> Vec<(String, Vec<String>)> {
     let each = |cell: &dyn Fn(&Band) -> String| budget.bands.iter().map(cell).collect::<Vec<String>>();
     let of = |parts: fn(&Band) -> &[BudgetPart]| {

@@ -1,7 +1,7 @@
 //! A wire that samples messages for the latency budget: the times of both calls at its end, and the kernel's stamps.
 //!
-//! One message in every so many is sampled; all others take the wire's ordinary calls. All times are CLOCK_REALTIME,
-//! which the kernel's stamps use, so that nothing is mapped between clocks. What can wait is done beside the sampled
+//! One message in `every` is sampled; all others take the wire's ordinary calls. All times are CLOCK_REALTIME,
+//! which the kernel's stamps use, so that no time is converted. What can wait is done outside the sampled
 //! message: the server reads the stamps of an answer when the next message has arrived, and the waits for a CPU are read
 //! before the first and after the second call. A call that took `SLOW_NS` is the exception: the waits are read between
 //! the calls too, so that those of the send call are known apart from those of the receive call.

@@ -48,7 +48,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&["4"]),
     Knob::new("every", "NUMBER", KnobKind::Whole { min: 16, max: MAX_MESSAGES })
-        .help("Sample one message in so many; sampled messages take a little longer")
+        .help("Number of messages for each sampled one, which takes longer than the others")
         .or(&["16"]),
     shared::OPTION,
     shared::LINK,

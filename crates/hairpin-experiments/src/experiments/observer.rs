@@ -1,7 +1,7 @@
 //! `observer`: what does measuring cost a program?
 //!
-//! One end sends small messages as fast as the other end reads them, one call each. Both ends do the same beside each
-//! message: count it, time it, log it. The rate of the same program that does nothing beside is the baseline.
+//! One end sends small messages as fast as the other end reads them, one call each. Both ends do the same for each
+//! message: count it, time it, log it. The baseline is the rate of the same program without an observer.
 //!
 //! Defaults and why:
 //! - the reference transport, the unreliable one over IPv4 and Unix streams; every observer but `sampled`, the default of
@@ -35,7 +35,7 @@ const KNOBS: &[Knob] = &[
         "Transports, separated by commas, or all [default: the reference transport, unreliable IPv4, Unix streams]",
     ),
     Knob::new("observer", "WHAT", KnobKind::Words(Observer::WORDS))
-        .help("What both ends do beside each message, for instance clock, hdr, tracing-file; or all")
+        .help("What both ends do for each message, for instance clock, hdr, tracing-file; or all")
         .many()
         .or(Observer::WORDS.split_at(1).1)
         .print(|repeat| repeat.values("", |case| Some(case.primary().load.observer().to_string()))),

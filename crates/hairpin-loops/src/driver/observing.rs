@@ -1,4 +1,4 @@
-//! What a program does beside each message that it sends or receives, to measure what that costs ([`Observer`]).
+//! What a program does for each message in addition to sending or receiving it, to measure what that costs ([`Observer`]).
 //!
 //! These observers do what programs do: they read CLOCK_MONOTONIC through the C library, not the clock of the recorder,
 //! and call the libraries themselves. All memory is reserved before the load, except what a library itself allocates.

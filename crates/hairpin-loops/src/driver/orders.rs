@@ -47,7 +47,7 @@ pub struct Receiving<'a, C> {
     pub batch: usize,
     /// Maximum bytes per read of a byte stream.
     pub read_size_bytes: usize,
-    /// What is done beside each message; the recorder's are timestamped and recorded.
+    /// What is done for each message; the recorder's are timestamped and recorded.
     pub observer: Observer,
     /// Intended gap between arrivals in ns, to measure how even the gaps are; `None` to not measure them.
     pub gaps_of_ns: Option<f64>,

@@ -8,7 +8,7 @@ use super::page::{DIM, LEAD, PLAIN, Page};
 use super::tables::Block;
 use crate::latency_budget::{budgets, label, notes, rows};
 
-/// Shows the budgets. Returns false if the run has none.
+/// Shows the budgets. Returns false for a run without budgets.
 pub(super) fn tables(page: &mut Page, run: &Run) -> bool {
     let all = budgets(run);
     for (row, budget) in &all {
@@ -33,7 +33,7 @@ fn table(page: &mut Page, budget: &LatencyBudget) {
         block.row(style, &on_lines(&name), cells.into_iter());
     }
     block.show(page);
-    page.paragraph(0, DIM, "Means of each band, at least 30 samples. In parentheses: calls beside the path.");
+    page.paragraph(0, DIM, "Means of each band, at least 30 samples. In parentheses: not on the path.");
 }
 
 /// Maximum width of a name in the table; the second part of a longer one is on a line of its own.

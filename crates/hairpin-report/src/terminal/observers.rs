@@ -69,7 +69,7 @@ fn cells(cost: &ObserverCost) -> [String; 3] {
     [share(lost.value), interval.unwrap_or_else(|| DASH.to_owned()), each]
 }
 
-/// Returns what a case has beside its transport and its observer, in words.
+/// Returns the other settings of a case, without its transport and its observer, in words.
 fn circumstances(row: &CaseSummary) -> String {
     let observer = format!("observer {}", row.case.primary().load.observer());
     let mut words = row.case.without_replicate().details();
