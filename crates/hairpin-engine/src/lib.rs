@@ -13,6 +13,7 @@ mod fuzzing;
 mod linux;
 mod observer;
 mod observers;
+pub mod packets;
 mod path;
 pub mod placement;
 mod probe;
@@ -28,6 +29,6 @@ mod waking;
 pub use engine::Engine;
 pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
-pub use linux::{capture, child, environment, keep_awake, links, socket_passing, wait};
+pub use linux::{capture, child, environment, keep_awake, links, socket_passing, wait, watching};
 #[cfg(target_os = "linux")]
 use linux::{cgroup, cpu_quota, cpu_time_line, drops, netlink, netstat, noise, sysctl, system, topology, usage};

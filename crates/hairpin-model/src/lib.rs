@@ -25,6 +25,7 @@ pub mod exchange;
 pub mod exchange_state;
 pub mod fact;
 pub mod fact_names;
+pub mod explanation;
 mod failure;
 mod fields;
 pub mod figure;
@@ -47,6 +48,7 @@ pub mod link_ends;
 pub mod listed;
 pub mod machine;
 pub mod names;
+pub mod observed;
 pub mod one_way;
 pub mod options;
 pub mod parse;
@@ -96,6 +98,10 @@ pub use document::Document;
 pub use environment::{ClockFacts, Environment, Interface};
 pub use exchange::{Exchange, Remedy, Writes};
 pub use exchange_state::{Actor, ExchangeState, StateSpan, StateUnion, TimeInState};
+pub use explanation::{
+    Cause, CauseText, ExplainedCause, ExplainedConnection, ExplainedPackets, ExplainedPrograms, Explanation,
+    RangeNs, Tier, VantagePoint,
+};
 pub use fact::{Fact, FactValue};
 pub use failure::{Failure, FailureKind};
 pub use figure::Figure;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::comparison::ComparisonReport;
 use crate::document::Document;
+use crate::explanation::Explanation;
 use crate::judged_claim::ClaimsReport;
 use crate::listed::{Catalog, LinkRun, Links, ListedLink, Runs};
 use crate::run::Run;
@@ -22,6 +23,7 @@ pub fn all() -> Map<String, Value> {
         of::<Run>(),
         of::<ClaimsReport>(),
         of::<ComparisonReport>(),
+        of::<Explanation>(),
         of::<Catalog>(),
         of::<Runs>(),
         of::<Check>(),

@@ -19,6 +19,7 @@ mod claim_wording;
 mod columns;
 mod exchange_states;
 mod exchanges;
+pub mod explanation;
 mod figure_words;
 mod hosts;
 mod latency_budget;

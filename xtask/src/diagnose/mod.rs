@@ -107,8 +107,8 @@ fn told_by(
     let limit = if prove { PROVE_LIMIT } else { LIMIT };
     let about = || format!("hairpin {}", trial.arguments);
     let ran = process::run(&mut command, limit).with_context(about)?;
-    // A run with failed rounds also has a report.
-    let told = if matches!(ran.code, Some(0 | 3)) { ran.json() } else { ran.succeeded()?.json() };
+    // A run with failed rounds, or without a usable figure, also has a report.
+    let told = if matches!(ran.code, Some(0 | 3 | 5)) { ran.json() } else { ran.succeeded()?.json() };
     let first = told.as_ref().map(named_first);
     process::remove(&out)?;
     first.map_err(|why| anyhow::anyhow!("{why:#}")).with_context(about)

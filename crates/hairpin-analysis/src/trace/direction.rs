@@ -42,6 +42,8 @@ pub(super) struct Direction<'t> {
     pub(super) segments: Vec<Segment>,
     /// First transmissions, in byte order.
     pub(super) first_sent: Vec<Segment>,
+    /// When each of these arrived, first or sent again, by the capture at the receiver.
+    first_seen_ns: Vec<Option<u64>>,
     pub(super) acks: Vec<Ack>,
     /// The arrival of the last segment that each read call returned, in byte order.
     received: Vec<&'t Stamp>,
@@ -90,6 +92,7 @@ impl<'t> Direction<'t> {
             reads: calls_of_kind(receiver, CallKind::Read),
             travel_ns: 0,
             longest_travel_ns: 0,
+            first_seen_ns: Vec::new(),
             first_sent: first_sent(&segments),
             segments,
             acks,
@@ -99,6 +102,7 @@ impl<'t> Direction<'t> {
             sender_only: false,
             release_ns: 0,
         };
+        direction.first_seen_ns = first_seen(&direction.segments, &direction.first_sent);
         let travels = direction.first_sent.iter().filter_map(|segment| {
             let arrived_ns = direction.exact_arrival_ns(segment)?;
             Some(arrived_ns - segment.left_ns)
@@ -128,8 +132,8 @@ impl<'t> Direction<'t> {
     /// Like [`Self::arrived_ns`], from the capture only; with both ends captured, the arrival of the last byte.
     fn captured_arrival_ns(&self, end_byte: u64) -> Option<u64> {
         if self.crosses_link {
-            let with_it = self.segments.iter().filter(|one| one.first_byte < end_byte && one.end_byte >= end_byte);
-            return with_it.filter_map(|segment| segment.seen_ns).min();
+            let place = self.first_sent.partition_point(|segment| segment.end_byte < end_byte);
+            return self.first_seen_ns.get(place).copied().flatten();
         }
         let left = self.first_segment(end_byte).filter(|_| self.captured || self.sender_only);
         left.map(|segment| segment.left_ns.saturating_add(self.travel_ns))
@@ -252,6 +256,20 @@ fn first_sent(segments: &[Segment]) -> Vec<Segment> {
         }
     }
     all
+}
+
+/// Returns when each first transmission arrived, first or sent again.
+fn first_seen(segments: &[Segment], first_sent: &[Segment]) -> Vec<Option<u64>> {
+    let mut seen: Vec<Option<u64>> = vec![None; first_sent.len()];
+    for segment in segments {
+        let Some(seen_ns) = segment.seen_ns else { continue };
+        let first = first_sent.partition_point(|one| one.end_byte <= segment.first_byte);
+        let end = first_sent.partition_point(|one| one.end_byte <= segment.end_byte);
+        for known in seen.get_mut(first..end).unwrap_or_default() {
+            *known = Some(known.map_or(seen_ns, |known| known.min(seen_ns)));
+        }
+    }
+    seen
 }
 
 fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {

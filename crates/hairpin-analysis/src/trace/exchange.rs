@@ -14,17 +14,17 @@ use super::reading::{MIN_MESSAGE_WAIT_NS, MIN_WAIT_NS, Reading};
 const MIN_LATE_ACK_NS: u64 = 10_000_000;
 
 /// The part of the connection that belongs to an exchange: its times, and its bytes in both directions.
-#[derive(Clone, Debug)]
-pub(super) struct Extent {
-    pub(super) began_ns: u64,
-    pub(super) ended_ns: u64,
-    pub(super) request: Range<u64>,
-    pub(super) reply: Range<u64>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) began_ns: u64,
+    pub(crate) ended_ns: u64,
+    pub(crate) request: Range<u64>,
+    pub(crate) reply: Range<u64>,
 }
 
 impl Extent {
     /// Returns the bytes of the exchange that `from` sends.
-    pub(super) fn bytes(&self, from: End) -> &Range<u64> {
+    pub(crate) fn bytes(&self, from: End) -> &Range<u64> {
         match from {
             End::Client => &self.request,
             End::Server => &self.reply,

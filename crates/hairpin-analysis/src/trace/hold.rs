@@ -1,5 +1,7 @@
 //! Determines why written bytes were held.
 
+use std::ops::Range;
+
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::trace::End;
 
@@ -73,5 +75,18 @@ impl Reading<'_> {
         let at_once_ns = at_once_ns.saturating_add(self.trace.clock_error_ns);
         let released_ns = segment.left_ns.saturating_sub(direction.release_ns);
         acks.any(|ack| ack.at_ns > from_ns && released_ns.abs_diff(ack.at_ns) <= at_once_ns)
+    }
+
+    /// Whether a full segment left when an acknowledgment arrived, with data in flight since before the gap: the congestion
+    /// window, or a queue of the sender that is at its limit, admitted it.
+    pub(super) fn is_ack_clocked(&self, direction: &Direction<'_>, segment: &Segment, gap: &Range<u64>) -> bool {
+        let before = direction.acks.partition_point(|ack| ack.at_ns <= gap.start);
+        let acked = direction.acks[..before].last().map_or(0, |ack| ack.end_byte);
+        let after = direction.acks.partition_point(|ack| ack.at_ns <= segment.left_ns);
+        let Some(ack) = direction.acks[before..after].last().filter(|_| acked < segment.first_byte) else {
+            return false;
+        };
+        let at_once_ns = MAX_EFFECT_DELAY_NS.min((gap.end - gap.start) / 4).saturating_add(self.trace.clock_error_ns);
+        segment.left_ns.saturating_sub(direction.release_ns).abs_diff(ack.at_ns) <= at_once_ns
     }
 }

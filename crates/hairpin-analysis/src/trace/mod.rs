@@ -19,15 +19,17 @@ mod tests;
 use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Capture, Effective, EndReport, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, StateSpan, TraceFigures,
-    TracedExchange, fact, fact_names,
+    Capture, Effective, EndReport, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, StateSpan, TimeSequence,
+    TraceFigures, TracedExchange, fact, fact_names,
 };
 
 use direction::Direction;
-use exchange_states::{States, separate_cpu_waits, times_in_states};
+use exchange_states::{States, separate_cpu_waits};
 use reading::Reading;
 use sending::Sending;
 
+pub(crate) use exchange::Extent;
+pub(crate) use exchange_states::times_in_states;
 pub(crate) use sending::switch;
 pub(crate) use summary::summary;
 
@@ -58,8 +60,15 @@ pub fn trace_figures(
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
     let sending = [Sending::new(&trace.client, client.0, more), Sending::new(&trace.server, server.0, None)];
     let autocorked = autocorked(trace);
-    let reading =
-        Reading { trace, source, directions: [out, back], sending, autocorked, is_open_loop: exchange.is_none() };
+    let reading = Reading {
+        trace,
+        source,
+        directions: [out, back],
+        sending,
+        autocorked,
+        is_open_loop: exchange.is_none(),
+        is_foreign: false,
+    };
     let waits = reading.waits();
     let states = States::new(&reading, &waits);
     let (mut exchanges, mut spans) = (Vec::new(), Vec::new());
@@ -72,8 +81,29 @@ pub fn trace_figures(
     separate_cpu_waits(&mut spans, End::Server, server.1);
     let time = |span: &StateSpan| (span.state, span.who, (span.until_ns - span.from_ns) as f64);
     let states = times_in_states(spans.iter().flatten().map(time), exchanges.len() as u64);
-    let sequence = reading.sequence(&exchanges, &waits, spans);
+    let sequence = reading.typical_sequence(&exchanges, &waits, spans);
     TraceFigures { exchanges, sequence, autocorked, capture: trace.capture.clone(), states }
+}
+
+/// Returns the states of exchanges of a program that Hairpin did not write, and the time sequence of the one that `choose`
+/// picks by these states.
+pub(crate) fn states_of_exchanges(
+    trace: &RoundTrace,
+    extents: &[Extent],
+    choose: impl FnOnce(&[Vec<StateSpan>]) -> Option<usize>,
+) -> (Vec<Vec<StateSpan>>, Option<TimeSequence>) {
+    let source = source(trace);
+    let directions = [End::Client, End::Server].map(|from| Direction::new(trace, source, from));
+    let sending = [&trace.client, &trace.server].map(|end| Sending::new(end, &[], None));
+    let reading =
+        Reading { trace, source, directions, sending, autocorked: None, is_open_loop: false, is_foreign: true };
+    let waits = reading.waits();
+    let states = States::new(&reading, &waits);
+    let spans: Vec<Vec<StateSpan>> = extents.iter().map(|extent| states.of(extent, None)).collect();
+    let chosen = choose(&spans).and_then(|place| {
+        Some(reading.sequence(place, extents.get(place)?, &waits, spans.get(place)?.clone()))
+    });
+    (spans, chosen)
 }
 
 /// Adds the figures of the trace to a measured round.

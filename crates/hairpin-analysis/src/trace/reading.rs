@@ -22,4 +22,6 @@ pub(super) struct Reading<'t> {
     pub(super) autocorked: Option<u64>,
     /// Whether the messages come from an open loop rather than from exchanges.
     pub(super) is_open_loop: bool,
+    /// Whether the program is not Hairpin's: nothing is known of it but packets and samples.
+    pub(super) is_foreign: bool,
 }

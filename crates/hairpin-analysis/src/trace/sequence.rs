@@ -15,36 +15,46 @@ const MAX_TYPICAL_DEVIATION: f64 = 0.25;
 impl Reading<'_> {
     /// Returns the last typical exchange after the first; `None` if no exchange ended.
     /// `spans` are the states of each exchange.
-    pub(super) fn sequence(
+    pub(super) fn typical_sequence(
         &self,
         exchanges: &[TracedExchange],
         waits: &[ConnectionWait],
         mut spans: Vec<Vec<StateSpan>>,
     ) -> Option<TimeSequence> {
         let place = typical_index(exchanges)?;
-        let extent = self.extents().nth(place)?;
-        let mut events = self.handshake(&extent);
+        Some(self.sequence(place, &self.extents().nth(place)?, waits, spans.swap_remove(place)))
+    }
+
+    /// Returns the exchange at this place, with its states.
+    pub(super) fn sequence(
+        &self,
+        place: usize,
+        extent: &Extent,
+        waits: &[ConnectionWait],
+        states: Vec<StateSpan>,
+    ) -> TimeSequence {
+        let mut events = self.handshake(extent);
         for end in [End::Client, End::Server] {
-            events.extend(self.calls(&extent, end));
+            events.extend(self.calls(extent, end));
         }
         match self.source {
-            Source::Capture => events.extend(self.packets(&extent)),
+            Source::Capture => events.extend(self.packets(extent)),
             Source::KernelTimestamps => events.extend(self.directions.iter().flat_map(|direction| {
                 let back = self.directions.iter().find(|back| back.from != direction.from);
-                stamp_events(&extent, direction, back.map_or(0, |back| back.travel_ns))
+                stamp_events(extent, direction, back.map_or(0, |back| back.travel_ns))
             })),
         }
         events.sort_by_key(|event| event.at_ns);
-        Some(TimeSequence {
+        TimeSequence {
             exchange: place as u64 + 1,
             source: self.source,
             clock_error_ns: self.trace.clock_error_ns,
             of_client_alone: self.trace.server_has_own_clock,
             duration_ns: extent.time(extent.ended_ns),
             events,
-            waits: self.waits_of(&extent, waits),
-            states: spans.swap_remove(place),
-        })
+            waits: self.waits_of(extent, waits),
+            states,
+        }
     }
 
     /// Returns the calls of `end` in the exchange: reads and writes selected by their bytes, other calls by their time.

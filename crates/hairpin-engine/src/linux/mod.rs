@@ -1,6 +1,5 @@
 //! Linux-only code: system calls, and everything based on descriptors, `/proc`, `/sys` and namespaces.
 
-pub(crate) mod big_endian;
 pub mod capture;
 pub(crate) mod cgroup;
 pub mod channel;
@@ -20,3 +19,4 @@ pub(crate) mod system;
 pub(crate) mod topology;
 pub(crate) mod usage;
 pub mod wait;
+pub mod watching;

@@ -9,7 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
+};
 
 /// The loopback interface has index 1 in every network namespace.
 pub(crate) const LOOPBACK_INDEX: u32 = 1;
@@ -56,7 +58,12 @@ pub(crate) struct Netlink {
 impl Netlink {
     /// Opens a socket in the calling thread's network namespace.
     pub(crate) fn open() -> io::Result<Self> {
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+        Self::open_of(None)
+    }
+
+    /// Like [`Self::open`], for another family of messages than rtnetlink's.
+    pub(super) fn open_of(protocol: Option<Protocol>) -> io::Result<Self> {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         connect(&socket, &SocketAddrNetlink::new(0, 0))?;
         Ok(Self { socket, sequence: 0, received: vec![0; MAX_DATAGRAM_BYTES] })
     }
@@ -170,22 +177,38 @@ impl Netlink {
     fn each_qdisc(&mut self, mut of: impl FnMut(u32, u32, &[u8])) -> io::Result<()> {
         let mut request = Request::new(libc::RTM_GETQDISC);
         request.bytes.extend([0; TCMSG_BYTES]);
+        self.each(request, libc::RTM_NEWQDISC, |body| {
+            if let (Some(index), Some(parent)) = (word(body, 4), word(body, 12)) {
+                of(index, parent, body.get(TCMSG_BYTES..).unwrap_or_default());
+            }
+        })
+    }
+
+    /// Calls `of` with the body of each message of this kind in the kernel's answer.
+    pub(super) fn each(&mut self, request: Request, kind: u16, mut of: impl FnMut(&[u8])) -> io::Result<()> {
         self.send(request, libc::NLM_F_DUMP)?;
         for _ in 0..MAX_DATAGRAMS {
             let datagram = self.receive()?;
             for message in messages(datagram) {
                 match message.kind {
-                    libc::RTM_NEWQDISC => {
-                        if let (Some(index), Some(parent)) = (word(message.body, 4), word(message.body, 12)) {
-                            of(index, parent, message.body.get(TCMSG_BYTES..).unwrap_or_default());
-                        }
-                    }
+                    found if found == kind => of(message.body),
                     DONE => return Ok(()),
                     _ => message.acknowledged()?,
                 }
             }
         }
-        Err(io::Error::other("the kernel's list of queueing disciplines does not end"))
+        Err(io::Error::other("the kernel's list does not end"))
+    }
+
+    /// Calls `of` with the body of the one message that answers the request.
+    pub(super) fn one<T>(&mut self, request: Request, kind: u16, of: impl FnOnce(&[u8]) -> Option<T>) -> io::Result<T> {
+        self.send(request, 0)?;
+        let datagram = self.receive()?;
+        let answer = messages(datagram).next().ok_or_else(|| io::Error::other("the kernel's answer is too short"))?;
+        if answer.kind != kind {
+            answer.acknowledged()?;
+        }
+        of(answer.body).ok_or_else(|| io::Error::other("the kernel's answer is too short"))
     }
 
     fn ask(&mut self, request: Request, flags: i32) -> io::Result<()> {
@@ -210,12 +233,12 @@ impl Netlink {
 }
 
 /// A request being built.
-struct Request {
-    bytes: Vec<u8>,
+pub(super) struct Request {
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Request {
-    fn new(kind: u16) -> Self {
+    pub(super) fn new(kind: u16) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         Self { bytes }
@@ -316,7 +339,7 @@ fn messages(mut rest: &[u8]) -> impl Iterator<Item = Message<'_>> {
 }
 
 /// The value of the first attribute of kind `wanted`.
-fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(super) fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(half(attributes, 0)?);
         let value = attributes.get(4..length)?;
@@ -327,7 +350,7 @@ fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 

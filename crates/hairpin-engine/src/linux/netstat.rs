@@ -2,7 +2,8 @@
 //! (proc_pid_net(5); Documentation/networking/snmp_counter.rst).
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Seek};
 
 use hairpin_model::{Card, DropCounter, Fact, Protocol, fact_names};
 
@@ -29,6 +30,30 @@ pub(crate) fn of_the_namespace() -> Vec<Fact> {
     let text = file("netstat").unwrap_or_default();
     let autocorked = (fact_names::AUTOCORKING, "TcpExt:", "TCPAutoCorking");
     facts(&[&[autocorked], TCP].concat(), |group, name| counter(&text, group, name))
+}
+
+/// Connections that the accept queues of a network namespace had no room for.
+pub(crate) struct Overflows {
+    /// The open file belongs to the namespace in which it was opened.
+    file: Option<File>,
+    before: u64,
+}
+
+impl Overflows {
+    /// Begins to count, in the namespace of the calling thread.
+    pub(crate) fn begin() -> Self {
+        let mut overflows = Self { file: File::open("/proc/thread-self/net/netstat").ok(), before: 0 };
+        overflows.before = overflows.count();
+        overflows
+    }
+
+    /// Returns how many there were since the beginning; 0 if the kernel does not count them.
+    pub(crate) fn count(&mut self) -> u64 {
+        let mut text = String::new();
+        let read = self.file.as_mut().map(|file| file.rewind().and_then(|()| file.read_to_string(&mut text)));
+        let counted = read.and_then(Result::ok).and_then(|_| counter(&text, "TcpExt:", "ListenOverflows"));
+        counted.unwrap_or(0).saturating_sub(self.before)
+    }
 }
 
 /// The kernel's counters of a network namespace that carries only one connection, over the transport of `card`. Omits

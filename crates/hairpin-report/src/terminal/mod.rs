@@ -7,6 +7,7 @@ mod brief;
 mod changes;
 mod choice;
 mod claims;
+mod explanation;
 mod first_table;
 mod latency_budget;
 mod look;
@@ -32,6 +33,7 @@ use one_way::Extent;
 
 pub use brief::{render_brief, render_more};
 pub use changes::markdown_comparison;
+pub use explanation::render_explanation;
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
 

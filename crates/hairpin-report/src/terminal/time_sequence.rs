@@ -61,9 +61,15 @@ struct Canvas<'p> {
 }
 
 fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
+    page.paragraph(0, DIM, &words::about(sequence));
+    draw_exchange(page, sequence);
+    page.paragraph(0, DIM, &words::drawn_from(row, sequence));
+}
+
+/// Draws an exchange, with how to read it.
+pub(super) fn draw_exchange(page: &mut Page, sequence: &TimeSequence) {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence);
-    page.paragraph(0, DIM, &words::about(sequence));
     page.paragraph(0, DIM, &words::how_to_read(sequence, &clock));
     page.gap();
     let time_width = |line: &SequenceLine| match line {
@@ -86,7 +92,6 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
     if lines.waits_left_out > 0 {
         page.paragraph(0, DIM, &format!("{} shorter waits are not named.", lines.waits_left_out));
     }
-    page.paragraph(0, DIM, &words::drawn_from(row, sequence));
 }
 
 fn blanks(columns: usize) -> String {

@@ -46,6 +46,7 @@ pub fn command(program: &Program) -> Command {
         .subcommand(report())
         .subcommand(analyse())
         .subcommand(compare())
+        .subcommand(explain())
         .subcommand(runs())
         .subcommand(claims())
         .subcommand(words::command())
@@ -263,6 +264,55 @@ fn compare() -> Command {
         )
         .arg(switch("allow-unlike", "Compare even if machine, settings, tool, plan or link differ"))
         .arg(switch("json", "Print the comparison as one JSON object"))
+}
+
+fn explain() -> Command {
+    Command::new("explain")
+        .about("Explain why a program is slow: a command, what runs already, or a capture of packets")
+        .override_usage(
+            "hairpin explain [OPTIONS] -- COMMAND...\n       hairpin explain [OPTIONS] --port N | --pid PID\n       \
+             hairpin explain [OPTIONS] FILE",
+        )
+        .arg(
+            Arg::new("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("A pcap or pcapng file, captured at either end, at both, or between them"),
+        )
+        .arg(
+            Arg::new("COMMAND")
+                .last(true)
+                .num_args(1..)
+                .value_parser(value_parser!(OsString))
+                .help("A program and its arguments, or sh -c '...' to start several; they run unchanged"),
+        )
+        .group(ArgGroup::new("subject").args(["FILE", "COMMAND", "port", "pid"]).required(true))
+        .arg(valued("port", "N", "Watch all TCP connections and UDP sockets of this port").value_parser(value_parser!(u16)))
+        .arg(
+            valued("pid", "PID", "Watch a program that runs already, and what it starts")
+                .value_parser(value_parser!(u32)),
+        )
+        .arg(
+            valued("for", "TIME", "With --port or --pid: watch for so long")
+                .default_value("10s")
+                .value_parser(|text: &str| parse::duration_ns(text).map_err(|refused| refused.to_string())),
+        )
+        .arg(
+            switch("own-network", "Run COMMAND in a network of its own, with only loopback: packets without root")
+                .requires("COMMAND")
+                .conflicts_with("link"),
+        )
+        .args(words::of_link().map(|argument| match argument.get_id().as_str() {
+            "link" => argument.requires("COMMAND"),
+            _ => argument.requires("link"),
+        }))
+        .arg(switch("quiet", "With --link: print no address and no seed").short('q'))
+        .arg(switch("all", "Print all causes, connections and states").conflicts_with("json"))
+        .arg(switch("json", "Print the explanation as one JSON object"))
+        .after_help(
+            "COMMAND's output goes to standard error; the explanation goes to standard output. The exit code is COMMAND's. What \
+            COMMAND leaves running is ended. Packets need CAP_NET_RAW (root) or --own-network; without them, samples of sockets \
+            are the evidence.",
+        )
 }
 
 fn runs() -> Command {

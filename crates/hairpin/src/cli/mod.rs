@@ -9,6 +9,7 @@ pub mod command;
 pub mod compare;
 mod drop_in;
 pub mod exit;
+pub mod explain;
 mod flags;
 mod gate;
 mod lines;
@@ -98,6 +99,7 @@ fn dispatch(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> 
         Some(("list", matches)) => list::run(program, matches),
         Some(("report", matches)) => report::run(matches),
         Some(("analyse", matches)) => analyse::run(matches),
+        Some(("explain", matches)) => explain::run(matches),
         Some(("compare", matches)) if matches.contains_id("run") => gate::run(program, matches),
         Some(("compare", matches)) => compare::run(matches),
         Some(("runs", matches)) if matches.get_flag("clean") => clean::run(matches),

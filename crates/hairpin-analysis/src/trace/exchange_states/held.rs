@@ -58,7 +58,8 @@ impl Layers<'_> {
         if state != ExchangeState::Unexplained || (written && gap.end - gap.start >= MIN_WAIT_NS) {
             self.tiling.add(Rank::Held, gap.clone(), state, self.way(place).direction.from);
         }
-        if state == ExchangeState::Nagle || (written && state == ExchangeState::Unexplained) {
+        let awaits_ack = [ExchangeState::Nagle, ExchangeState::CongestionWindow].contains(&state);
+        if awaits_ack || (written && state == ExchangeState::Unexplained) {
             self.awaited(place, segment, &gap);
         }
     }
@@ -68,7 +69,13 @@ impl Layers<'_> {
         let sending = &reading.sending[place];
         if !written {
             let is_nagle = sending.nodelay != Some(true) && reading.left_with_the_ack(direction, segment, gap.start);
-            return if is_nagle { ExchangeState::Nagle } else { ExchangeState::Unexplained };
+            return match is_nagle {
+                true => ExchangeState::Nagle,
+                false if reading.is_foreign && reading.is_ack_clocked(direction, segment, gap) => {
+                    ExchangeState::CongestionWindow
+                }
+                false => ExchangeState::Unexplained,
+            };
         }
         let state = reading.cause(direction, sending, segment, gap.start);
         if state != ExchangeState::Unexplained {

@@ -21,7 +21,8 @@ use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::End;
 use hairpin_model::{Call, Packet, SocketSample};
 
-pub(super) use shares::{separate_cpu_waits, times_in_states};
+pub(super) use shares::separate_cpu_waits;
+pub(crate) use shares::times_in_states;
 
 use recovery::Retransmission;
 use tiling::{Rank, Tiling};
@@ -82,15 +83,17 @@ impl<'r> States<'r> {
         let known =
             self.ways.each_ref().map(|way| way.stage_ends(extent, self.reading.trace.clock_error_ns)).concat();
         // Stage n is from `at[n]` to `at[n + 1]`; the last one ends with the exchange.
-        let (mut at, mut from_ns, mut first) = ([None; 2 * STAGES + 1], extent.began_ns, 0);
-        at[0] = Some(from_ns);
-        for (stage, end_ns) in known.into_iter().enumerate() {
+        // A message of the server without a request begins with the server's stages.
+        let begin = if extent.request.is_empty() { STAGES } else { 0 };
+        let (mut at, mut from_ns, mut first) = ([None; 2 * STAGES + 1], extent.began_ns, begin);
+        at[begin] = Some(from_ns);
+        for (stage, end_ns) in known.into_iter().enumerate().skip(begin) {
             let end_ns = if stage + 1 == 2 * STAGES { Some(extent.ended_ns) } else { end_ns };
             let Some(until_ns) = end_ns.map(|ns| ns.min(extent.ended_ns).max(from_ns)) else { continue };
             let (state, at_end) = self.stage(first, stage, at_server_ns.is_some());
             layers.tiling.add(Rank::Stage, from_ns..until_ns, state, at_end);
             if first / STAGES != stage / STAGES && first % STAGES >= PATH {
-                layers.beyond(&(from_ns..until_ns), at_server_ns.unwrap_or(0));
+                layers.beyond(&(from_ns..until_ns), first % STAGES == PATH, at_server_ns.unwrap_or(0));
             }
             at[stage + 1] = Some(until_ns);
             (from_ns, first) = (until_ns, stage + 1);
@@ -148,10 +151,12 @@ impl<'s> Layers<'s> {
         (bytes, direction.first_sent_with(bytes))
     }
 
-    /// Adds what the client alone can know of the time from the departure of its request to the arrival of the answer.
-    fn beyond(&mut self, during: &Range<u64>, at_server_ns: u64) {
-        let way_ns = self.way(0).min_travel_ns.unwrap_or(0).min((during.end - during.start) / 2);
-        let segments = if self.way(1).arrivals_only { self.sent(1).1 } else { &[] };
+    /// Adds what packets alone tell of the time at the server: from the arrival of the request, or with `has_path` from its
+    /// departure, to the departure of the answer, or to its arrival.
+    fn beyond(&mut self, during: &Range<u64>, has_path: bool, at_server_ns: u64) {
+        let travel_ns = self.way(0).min_travel_ns.filter(|_| has_path);
+        let way_ns = travel_ns.unwrap_or(0).min((during.end - during.start) / 2);
+        let segments = if self.way(1).arrivals_only || !has_path { self.sent(1).1 } else { &[] };
         let reached_ns = during.start + way_ns;
         let first_ns = segments.first().map_or(during.end, |first| first.left_ns.min(during.end));
         let answered_ns = first_ns.saturating_sub(way_ns).max(reached_ns);
@@ -171,7 +176,8 @@ impl<'s> Layers<'s> {
     fn travelling(&mut self, place: usize, during: &Range<u64>) {
         let (way, (bytes, _)) = (self.way(place), self.sent(place));
         let mut from_ns = during.start;
-        for lost in way.retransmissions.iter().filter(|one| during.contains(&one.during.end)) {
+        let begin = way.retransmissions.partition_point(|one| one.during.end < during.start);
+        for lost in way.retransmissions[begin..].iter().take_while(|one| during.contains(&one.during.end)) {
             if lost.bytes.start < bytes.end && lost.bytes.end > bytes.start {
                 let waited = lost.during.start.max(during.start)..lost.during.end;
                 self.tiling.add(Rank::Held, waited, lost.state, way.direction.from);
@@ -227,7 +233,9 @@ impl<'r> Way<'r> {
         }
         let sampled_ns = |end: usize, value: fn(&SocketSample) -> u64| {
             let samples = self.samples[end];
-            samples.get(samples.partition_point(|one| value(one) < bytes.end)).map(|one| one.at_ns)
+            let place = samples.partition_point(|one| value(one) < bytes.end);
+            // What the first sample shows happened before it.
+            samples.get(place).filter(|one| place > 0 || one.at_ns <= extent.began_ns).map(|one| one.at_ns)
         };
         let sent = |one: &SocketSample| one.acked_bytes.saturating_add(one.unacked_bytes);
         let written =

@@ -13,7 +13,9 @@ impl Layers<'_> {
     pub(super) fn sampled(&mut self, place: usize, during: &Range<u64>) {
         let (way, sending) = (self.way(place), &self.states.reading.sending[place]);
         let samples = way.samples[0];
-        for (number, sample) in samples.iter().enumerate().filter(|(_, sample)| sample.not_sent_bytes > 0) {
+        let first = samples.partition_point(|sample| sample.at_ns <= during.start).saturating_sub(1);
+        let within = samples.iter().enumerate().skip(first).take_while(|(_, sample)| sample.at_ns < during.end);
+        for (number, sample) in within.filter(|(_, sample)| sample.not_sent_bytes > 0) {
             let next_ns = samples.get(number + 1).map_or(during.end, |next| next.at_ns);
             let held = sample.at_ns.max(during.start)..next_ns.min(during.end);
             if held.is_empty() {

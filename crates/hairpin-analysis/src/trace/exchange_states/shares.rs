@@ -7,7 +7,7 @@ use hairpin_model::exchange_state::{Actor, ExchangeState, StateSpan, TimeInState
 use hairpin_model::trace::End;
 
 /// Returns the sum of the times in each state, longest first; the shares sum to 1 unless all times are 0.
-pub(in crate::trace) fn times_in_states(
+pub(crate) fn times_in_states(
     times: impl IntoIterator<Item = (ExchangeState, Actor, f64)>,
     exchanges: u64,
 ) -> Vec<TimeInState> {

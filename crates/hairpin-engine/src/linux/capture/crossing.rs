@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::frame::Frame;
-use super::headers::segment;
+use crate::packets::headers::segment;
 
 /// Size of the Ethernet header, which is ignored.
 const HEADER_BYTES: usize = 14;

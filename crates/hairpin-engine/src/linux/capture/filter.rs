@@ -6,7 +6,7 @@ use libc::sock_filter;
 use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET};
 
 use super::frame::SNAP_BYTES;
-use super::headers;
+use crate::packets::headers;
 
 /// Offsets in a frame with 14 bytes of Ethernet header.
 const ETHERTYPE: u32 = 12;

@@ -8,7 +8,6 @@ mod filter;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod headers;
 mod packets;
 mod pcapng;
 pub mod reader;
@@ -19,6 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use self::frame::{Frame, SNAP_BYTES};
 use hairpin_model::{Capture, Packet, WhyNot};
 
+use crate::packets::headers;
 use crate::realtime::RealtimeMap;
 use crate::system::packet_ring::{self, Interface, PacketRing};
 
@@ -143,7 +143,7 @@ fn ended_early(interface: &str, error: &io::Error) -> WhyNot {
     )
 }
 
-fn why_not(operation: &str, interface: &str, error: &io::Error) -> WhyNot {
+pub(crate) fn why_not(operation: &str, interface: &str, error: &io::Error) -> WhyNot {
     let hint = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             "run as root, or allow this program once with `setcap cap_net_raw+ep PROGRAM`"

@@ -6,7 +6,8 @@ use hairpin_transports::HELLO_BYTES;
 
 use super::crossing::Crossing;
 use super::frame::Frame;
-use super::headers::{Segment, segment};
+use crate::packets::headers::{Segment, segment};
+use crate::packets::numbering::{Numbering, window_bytes};
 use crate::realtime::RealtimeMap;
 
 /// The packets between the two ports, in the order in which they passed the interface. Omits frames without a
@@ -35,7 +36,7 @@ pub(super) fn crossed<'f>(
             return None;
         };
         if segment.syn {
-            own.get_or_insert_with(|| Direction::beginning(&segment, hello_bytes));
+            own.get_or_insert_with(|| Numbering::beginning(&segment, hello_bytes));
         }
         let (first_byte, end_byte) = own.as_mut()?.range(&segment);
         Some(Packet {
@@ -49,67 +50,13 @@ pub(super) fn crossed<'f>(
             first_byte,
             end_byte,
             ack_byte: acknowledged(&segment, other.as_ref()),
-            window_bytes: window(&segment, own.as_ref(), other.as_ref()),
+            window_bytes: window_bytes(&segment, own.as_ref(), other.as_ref()),
             length_bytes: u64::from(frame.length_bytes),
         })
     };
     crossings.into_iter().filter_map(one).collect()
 }
 
-fn acknowledged(segment: &Segment, other: Option<&Direction>) -> Option<u64> {
+fn acknowledged(segment: &Segment, other: Option<&Numbering>) -> Option<u64> {
     Some(other?.byte(segment.acknowledged?))
-}
-
-/// Windows are scaled if both SYNs offered it, except in the SYNs themselves.
-fn window(segment: &Segment, own: Option<&Direction>, other: Option<&Direction>) -> Option<u64> {
-    let (shift, is_scaled) = (own?.window_shift, other?.window_shift.is_some() && !segment.syn);
-    Some(u64::from(segment.window) << shift.filter(|_| is_scaled).unwrap_or(0))
-}
-
-struct Direction {
-    window_shift: Option<u8>,
-    /// The sequence number that counts as byte 0: the first one after the SYN (RFC 9293, section 3.4) and the hello.
-    zero: u32,
-    /// End of the highest byte seen, used to resolve the wrap-around of 32-bit sequence numbers.
-    end: u64,
-    /// The byte at which the direction was closed. The FIN has a sequence number too, but is not a byte.
-    closed_at: Option<u64>,
-}
-
-impl Direction {
-    fn beginning(syn: &Segment, hello_bytes: usize) -> Self {
-        let hello_bytes = u32::try_from(hello_bytes).expect("a hello is short");
-        let zero = syn.sequence.wrapping_add(1).wrapping_add(hello_bytes);
-        Self { zero, end: 0, closed_at: None, window_shift: syn.window_shift }
-    }
-
-    /// The byte number of `sequence`; 0 within the hello.
-    fn byte(&self, sequence: u32) -> u64 {
-        self.bounded(self.position(sequence))
-    }
-
-    /// The position with this sequence number that is nearest to the current end; negative within the hello.
-    fn position(&self, sequence: u32) -> i128 {
-        #[expect(clippy::cast_possible_truncation, reason = "sequence numbers are the low 32 bits")]
-        let here = self.zero.wrapping_add(self.end as u32);
-        i128::from(self.end) + i128::from(sequence.wrapping_sub(here).cast_signed())
-    }
-
-    fn bounded(&self, place: i128) -> u64 {
-        u64::try_from(place.max(0)).unwrap_or(u64::MAX).min(self.closed_at.unwrap_or(u64::MAX))
-    }
-
-    /// The byte range of the segment's payload.
-    fn range(&mut self, segment: &Segment) -> (u64, u64) {
-        let place = self.position(segment.sequence.wrapping_add(u32::from(segment.syn)));
-        let (first, end) = (self.bounded(place), self.bounded(place + segment.payload_bytes as i128));
-        // A reset may carry any sequence number, so its number is ignored.
-        if !segment.rst {
-            self.end = self.end.max(end);
-            if segment.fin {
-                self.closed_at = Some(end);
-            }
-        }
-        (first, end)
-    }
 }

@@ -11,8 +11,9 @@ use std::time::Duration;
 use hairpin_model::{Fact, FactValue, Failure, FailureKind, Protocol, fact_names};
 use serde::{Deserialize, Serialize};
 
-use super::{Live, begin_of, headers};
+use super::{Live, begin_of};
 use crate::child::{leave, limit, receive_order, spawn};
+use crate::packets::headers;
 use crate::system::{cpu, interface, packet_ring, process};
 use crate::wait::readable;
 

@@ -7,7 +7,7 @@ use hairpin_model::trace::End;
 use proptest::prelude::*;
 
 use super::crossing::crossings;
-use super::headers::{Segment, segment};
+use crate::packets::headers::{Segment, segment};
 use super::packets::{crossed, packets};
 use super::{Frame, why_not};
 use crate::realtime::{Bracket, RealtimeMap};

@@ -90,6 +90,21 @@ impl Guest {
         }
     }
 
+    /// Starts `command` where this process is, in its group.
+    ///
+    /// # Errors
+    /// If the program cannot be started or watched.
+    pub fn start_here(command: &mut Command) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        match Process::with_id(child.id()) {
+            Ok(ended) => Ok(Self { child, ended, leads_group: false, waited_for: false, foreign_sys: None }),
+            Err(error) => {
+                drop(child.kill().and_then(|()| child.wait()));
+                Err(error)
+            }
+        }
+    }
+
     pub fn id(&self) -> u32 {
         self.child.id()
     }

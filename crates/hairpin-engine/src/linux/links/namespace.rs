@@ -86,13 +86,13 @@ fn try_in_child(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
 
 /// Creates a network namespace with only a loopback interface. The namespace exists until the file is closed and no
 /// process uses the namespace. The calling thread stays in its own namespace.
-pub(crate) fn fresh() -> Result<File, Failure> {
+pub fn fresh() -> Result<File, Failure> {
     let _visit = Visit { home: home()? };
     wiring::new_namespace()
 }
 
 /// The path by which other processes of this user can enter a namespace while this process has the file open.
-pub(crate) fn path_of(namespace: &File) -> PathBuf {
+pub fn path_of(namespace: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()))
 }
 

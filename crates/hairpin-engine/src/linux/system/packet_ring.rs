@@ -93,6 +93,10 @@ pub(crate) struct Received<'a> {
     pub(crate) bytes: &'a [u8],
     /// Whether the kernel removed a VLAN tag from the frame.
     pub(crate) had_tag: bool,
+    /// The interface that the frame passed.
+    pub(crate) interface: Interface,
+    /// Whether this host sent it.
+    pub(crate) is_outgoing: bool,
 }
 
 /// The mapped ring of a packet socket, which the kernel fills slot by slot.
@@ -103,6 +107,9 @@ pub(crate) struct PacketRing {
     /// The slot that the kernel fills next or has already filled.
     next: usize,
 }
+
+// SAFETY: the ring alone owns the mapping, which belongs to the process and not to a thread.
+unsafe impl Send for PacketRing {}
 
 impl PacketRing {
     /// Creates and maps a ring for the socket. The size of a slot is a power of two.
@@ -167,8 +174,13 @@ impl PacketRing {
         // SAFETY: as for the header; the range is inside the slot, whatever the header contains.
         let bytes = unsafe { std::slice::from_raw_parts(start.add(first), kept) };
         let realtime_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        // SAFETY: the kernel writes the address after its header, aligned to 16 bytes (`TPACKET_ALIGN`), in every slot.
+        let address: libc::sockaddr_ll =
+            unsafe { start.add(size_of::<libc::tpacket2_hdr>().next_multiple_of(16)).cast::<libc::sockaddr_ll>().read() };
+        let interface = Interface { index: address.sll_ifindex.cast_unsigned(), hardware: address.sll_hatype };
+        let is_outgoing = address.sll_pkttype == libc::PACKET_OUTGOING;
         let had_tag = flags & libc::TP_STATUS_VLAN_VALID != 0;
-        Some((status, Received { realtime_ns, length_bytes: header.tp_len, bytes, had_tag }))
+        Some((status, Received { realtime_ns, length_bytes: header.tp_len, bytes, had_tag, interface, is_outgoing }))
     }
 }
 

@@ -10,6 +10,8 @@ pub mod words;
 
 use clap::ArgMatches;
 
+pub(super) use run::{cannot_run, exit_code, run_watched};
+
 use super::exit::{Exit, Stopped};
 
 /// Runs `hairpin link list`, `show` or `run`.

@@ -14,7 +14,9 @@ use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted, is_in_foreground};
 use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace, tcp};
 use hairpin_engine::placement::Cpus;
+use hairpin_engine::watching::{Subject, Watch};
 use hairpin_experiments::knob::EVERY;
+use hairpin_model::observed::Observed;
 use hairpin_model::{Failure, FailureKind, LinkRun};
 use hairpin_report::words::left_out;
 
@@ -39,6 +41,8 @@ struct LinkRunOptions {
     log: Option<LogTo>,
     json: bool,
     quiet: bool,
+    /// Whether the output is an explanation.
+    is_watched: bool,
     command: Vec<OsString>,
 }
 
@@ -58,15 +62,33 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     namespace::prepare()
         .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
-    let (outcome, end) = run_over_link(&options, &signals).map_err(|failure| Stopped::link(&failure))?;
-    let exit = match &outcome {
-        Outcome::Ended(status) => Exit::Of(code(*status)),
-        Outcome::NotRun(error) => return Err(cannot_run(&options.command[0], error)),
-        Outcome::Interrupted(signal) => Exit::Of(signal_exit_code(*signal)),
-        Outcome::LinkFailed => Exit::Of(LINK_FAILED),
-    };
+    let (outcome, end) = run_over_link(&options, &signals, &mut None).map_err(|failure| Stopped::link(&failure))?;
+    let exit = exit(&options, &outcome)?;
     print_result(&options, exit, &end);
     Ok(exit)
+}
+
+/// Runs the command over the link, and watches both ends.
+pub(in crate::cli) fn run_watched(matches: &ArgMatches) -> Result<(Exit, Observed), Stopped> {
+    let options = LinkRunOptions { is_watched: true, ..LinkRunOptions::read(matches)? };
+    namespace::prepare()
+        .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
+    let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
+    let mut observed = Some(Observed::default());
+    let (outcome, end) =
+        run_over_link(&options, &signals, &mut observed).map_err(|failure| Stopped::link(&failure))?;
+    let exit = exit(&options, &outcome)?;
+    account::warning(&end.record).iter().for_each(|warning| output::note(warning));
+    Ok((exit, observed.unwrap_or_default()))
+}
+
+fn exit(options: &LinkRunOptions, outcome: &Outcome) -> Result<Exit, Stopped> {
+    match outcome {
+        Outcome::Ended(status) => Ok(Exit::Of(exit_code(*status))),
+        Outcome::NotRun(error) => Err(cannot_run(&options.command[0], error)),
+        Outcome::Interrupted(signal) => Ok(Exit::Of(signal_exit_code(*signal))),
+        Outcome::LinkFailed => Ok(Exit::Of(LINK_FAILED)),
+    }
 }
 
 fn unready(error: io::Error) -> Failure {
@@ -74,8 +96,12 @@ fn unready(error: io::Error) -> Failure {
     Failure::new(&error, format!("cannot prepare the link: {error}"), hint)
 }
 
-/// Creates the link, runs the command, and removes the link.
-fn run_over_link(options: &LinkRunOptions, signals: &Signals) -> Result<(Outcome, LinkEnd), Failure> {
+/// Creates the link, runs the command, and removes the link. Fills `observed` if there is one.
+fn run_over_link(
+    options: &LinkRunOptions,
+    signals: &Signals,
+    observed: &mut Option<Observed>,
+) -> Result<(Outcome, LinkEnd), Failure> {
     let program = std::env::current_exe().map_err(unready)?;
     let order = LinkOrder {
         profile: options.line.clone(),
@@ -89,7 +115,13 @@ fn run_over_link(options: &LinkRunOptions, signals: &Signals) -> Result<(Outcome
         log: options.log.clone(),
     };
     let link = RunningLink::start(&program, &order)?;
+    let ends = [link.namespaces().near.as_path(), link.namespaces().far.as_path()];
+    let watch = observed.is_some().then(|| Watch::begin(Subject::Children, &ends)).transpose()?;
     let outcome = run_commands(options, &link, &program, signals);
+    if let Some(watch) = watch {
+        let (packets, programs) = watch.finish();
+        *observed = Some(Observed { packets, programs: Some(programs) });
+    }
     // An error of the link is reported first, because it explains other errors.
     let end = link.finish()?;
     Ok((outcome?, end))
@@ -131,7 +163,7 @@ fn run_commands(
     let mut command = Command::new(&options.command[0]);
     command.args(&options.command[1..]);
     addresses.set_environment(&mut command);
-    if options.json {
+    if options.json || options.is_watched {
         command.stdout(to_standard_error()?);
     }
     let outcome = match Guest::start(&mut command, &link.namespaces().near, Group::Shared) {
@@ -209,6 +241,7 @@ impl LinkRunOptions {
             log,
             json: matches.get_flag("json"),
             quiet: matches.get_flag("quiet"),
+            is_watched: false,
             command: matches.get_many("COMMAND").unwrap_or_default().cloned().collect(),
         })
     }
@@ -296,7 +329,7 @@ fn print_result(options: &LinkRunOptions, exit: Exit, end: &LinkEnd) {
 }
 
 /// Exit code for the command's exit status.
-fn code(status: ExitStatus) -> u8 {
+pub(in crate::cli) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.or_else(|| signal_of(status).map(signal_exit_code)).unwrap_or(u8::MAX)
 }
@@ -307,7 +340,7 @@ fn signal_exit_code(signal: i32) -> u8 {
 }
 
 /// Error and exit code of env(1) for a program that cannot be run.
-fn cannot_run(program: &OsString, error: &io::Error) -> Stopped {
+pub(in crate::cli) fn cannot_run(program: &OsString, error: &io::Error) -> Stopped {
     const NOT_FOUND: u8 = 127;
     const NOT_EXECUTABLE: u8 = 126;
     let (code, hint) = match error.kind() {

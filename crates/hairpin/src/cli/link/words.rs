@@ -64,30 +64,7 @@ fn run() -> Command {
     Command::new("run")
         .about("Run any program over a link: the kernel's TCP and UDP at both ends, an emulated path between them")
         .after_help(RUN)
-        .arg(
-            valued(
-                "link",
-                "PROFILE",
-                "The link: the name of a profile, words such as 'delay=20ms loss=1%', or a name and words that change it",
-            )
-            .required(true),
-        )
-        .arg(valued(
-            "far",
-            "COMMAND",
-            "What /bin/sh runs at the far end; its output goes to standard error [default: an echo server on TCP \
-             and UDP port 7]",
-        ))
-        .arg(
-            valued("seed", "NUMBER", "Seed of the link's random choices [default: random, and printed]")
-                .value_parser(value_parser!(u64)),
-        )
-        .arg(valued(
-            "congestion",
-            "NAME",
-            "Congestion control of TCP at both ends, for instance bbr [default: cubic, or reno if there is no cubic]",
-        ))
-        .arg(path("log", "FILE", "Write a line per packet: direction, size, arrival, due time, release, outcome"))
+        .args(of_link().map(|argument| if argument.get_id() == "link" { argument.required(true) } else { argument }))
         .arg(switch(
             "json",
             "Print one JSON object when COMMAND has ended: its exit code, whether times measured over the link are valid, and the \
@@ -102,4 +79,29 @@ fn run() -> Command {
                 .value_parser(value_parser!(OsString))
                 .help("The program to run at the near end, with its arguments; it uses the terminal"),
         )
+}
+
+/// The link of a program, and what runs at its far end.
+pub fn of_link() -> [Arg; 5] {
+    [
+        valued(
+            "link",
+            "PROFILE",
+            "The link: the name of a profile, words such as 'delay=20ms loss=1%', or a name and words that change it",
+        ),
+        valued(
+            "far",
+            "COMMAND",
+            "What /bin/sh runs at the far end; its output goes to standard error [default: an echo server on TCP \
+             and UDP port 7]",
+        ),
+        valued("seed", "NUMBER", "Seed of the link's random choices [default: random, and printed]")
+            .value_parser(value_parser!(u64)),
+        valued(
+            "congestion",
+            "NAME",
+            "Congestion control of TCP at both ends, for instance bbr [default: cubic, or reno if there is no cubic]",
+        ),
+        path("log", "FILE", "Write a line per packet: direction, size, arrival, due time, release, outcome"),
+    ]
 }

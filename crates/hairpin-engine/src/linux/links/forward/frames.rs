@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use hairpin_link::Direction;
 
-use crate::linux::big_endian::{half, word};
+use crate::packets::big_endian::{half, word};
 
 pub(super) const ETHERNET_BYTES: usize = 14;
 

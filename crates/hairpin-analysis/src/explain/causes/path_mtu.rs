@@ -1,0 +1,85 @@
+//! Large packets never arrive although smaller ones do: a router drops them, and its message is lost or ignored.
+
+use hairpin_model::explanation::evidence;
+use hairpin_model::trace::End;
+use hairpin_model::{Cause, Fact, Packet};
+
+use super::super::connection::Connection;
+use super::super::peer::{Peer, middle_half};
+use super::{Judged, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    code: Cause::PathMtu,
+    judge,
+    explains: &[
+        Cause::RetransmissionTimeOut,
+        Cause::Retransmission,
+        Cause::ServerWork,
+        Cause::CongestionWindow,
+        Cause::ServerStalled,
+    ],
+};
+
+/// A packet that was sent so often and never acknowledged did not get lost by chance.
+const MIN_SENT: u64 = 4;
+
+/// Packets of a direction that were never acknowledged.
+struct NeverArrived {
+    from: End,
+    /// Length of the smallest of them, and of the largest packet that was acknowledged.
+    lost_bytes: u64,
+    arrived_bytes: u64,
+    /// Time for which they were sent again and again.
+    lasted_ns: u64,
+}
+
+fn judge(peer: &Peer) -> Option<Judged<'_>> {
+    let both = [End::Client, End::Server];
+    let found = |connection: &Connection| both.iter().find_map(|from| never_arrived(connection, *from));
+    let all: Vec<_> = peer.connections.iter().filter_map(|one| Some((one, found(one)?))).collect();
+    let (worst, one) = all.iter().max_by_key(|(_, one)| one.lasted_ns)?;
+    let mut lasted: Vec<f64> = all.iter().map(|(_, one)| one.lasted_ns as f64).collect();
+    lasted.sort_by(f64::total_cmp);
+    let judged = Judged {
+        share: Some((lasted.iter().sum::<f64>() / peer.elapsed_ns().max(1) as f64).min(1.0)),
+        saved: middle_half(&lasted),
+        evidence: vec![Fact::word(evidence::END, one.from.word())],
+        worst: worst.exchanges.iter().max_by_key(|exchange| exchange.duration_ns()).map(|exchange| (*worst, exchange)),
+    };
+    let mtu_bytes = peer.connections.iter().filter_map(|one| one.observed.path_mtu_bytes).min();
+    Some(
+        judged
+            .with(evidence::LOST_PACKET_BYTES, Some(one.lost_bytes as f64))
+            .with(evidence::ARRIVED_PACKET_BYTES, (one.arrived_bytes > 0).then_some(one.arrived_bytes as f64))
+            .with(evidence::PATH_MTU_BYTES, mtu_bytes.map(|bytes| bytes as f64)),
+    )
+}
+
+/// Returns the packets of a direction that were sent again and again until the connection ended or smaller ones carried their
+/// bytes; `None` if there are none, or smaller ones were lost too.
+fn never_arrived(connection: &Connection, from: End) -> Option<NeverArrived> {
+    let carries = |packet: &&Packet| packet.from == from && packet.end_byte > packet.first_byte;
+    let sent: Vec<&Packet> = connection.packets().iter().filter(carries).collect();
+    let answers = connection.packets().iter().filter(|packet| packet.from != from);
+    let acks: Vec<(u64, u64)> = answers.filter_map(|packet| Some((packet.at_ns, packet.ack_byte?))).collect();
+    // The first byte that was sent most often, by packets of one size.
+    let mut again: std::collections::BTreeMap<(u64, u64), (u64, u64, u64)> = std::collections::BTreeMap::new();
+    for packet in &sent {
+        let size = (packet.first_byte, packet.length_bytes);
+        let (times, _, last_ns) = again.entry(size).or_insert((0, packet.at_ns, packet.at_ns));
+        (*times, *last_ns) = (*times + 1, packet.at_ns);
+    }
+    let (&(first_byte, lost_bytes), &(_, began_ns, last_ns)) =
+        again.iter().filter(|(_, (times, ..))| *times >= MIN_SENT).min_by_key(|((_, length), _)| *length)?;
+    // Was it acknowledged before a smaller packet carried the byte?
+    let smaller = sent.iter().find(|one| one.first_byte == first_byte && one.length_bytes < lost_bytes && one.at_ns > began_ns);
+    let until_ns = smaller.map_or(u64::MAX, |packet| packet.at_ns);
+    if acks.iter().any(|(at_ns, byte)| *byte > first_byte && *at_ns < until_ns) {
+        return None;
+    }
+    let acked_byte = acks.iter().map(|(_, byte)| *byte).max().unwrap_or(0);
+    let arrived = connection.packets().iter().filter(|one| one.from == from && one.end_byte <= acked_byte);
+    let arrived = arrived.filter(|one| one.length_bytes < lost_bytes || one.at_ns < began_ns);
+    let arrived_bytes = arrived.map(|one| one.length_bytes).max().unwrap_or(0);
+    (arrived_bytes < lost_bytes).then_some(NeverArrived { from, lost_bytes, arrived_bytes, lasted_ns: last_ns - began_ns })
+}

@@ -1,0 +1,33 @@
+//! The window of the receiver is full although its program reads: its buffer is small.
+
+use hairpin_model::Cause;
+use hairpin_model::trace::End;
+
+use super::super::connection::Connection;
+use super::super::peer::Peer;
+use super::slow_reader::judge_windows;
+use super::{Judged, Rule};
+
+pub(super) const RULE: Rule = Rule { code: Cause::ReceiveWindow, judge, explains: &[Cause::CongestionWindow] };
+
+/// A window that grows by this factor is no fixed buffer: Linux raises it while a program reads.
+const GROWING: u64 = 2;
+/// A window that grows limits only the beginning of a connection, so it is named from this share.
+const MIN_SHARE_IF_GROWING: f64 = 0.5;
+
+fn judge(peer: &Peer) -> Option<Judged<'_>> {
+    let judged = judge_windows(peer, false)?;
+    let is_enough = judged.share.is_some_and(|share| share >= MIN_SHARE_IF_GROWING);
+    let grows = judged.worst.is_some_and(|(connection, _)| grows(connection));
+    (is_enough || !grows).then_some(judged)
+}
+
+/// Whether the windows of an end have grown.
+fn grows(connection: &Connection) -> bool {
+    [End::Client, End::Server].into_iter().any(|from| {
+        let of_end = connection.packets().iter().filter(|packet| packet.from == from && !packet.syn);
+        let windows: Vec<u64> = of_end.filter_map(|packet| packet.window_bytes).collect();
+        let largest = windows.iter().max().copied().unwrap_or(0);
+        windows.first().is_some_and(|first| largest >= first.saturating_mul(GROWING))
+    })
+}

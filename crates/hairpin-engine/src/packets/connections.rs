@@ -1,0 +1,253 @@
+//! Sorts captured frames into TCP connections.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use hairpin_model::observed::{ObservedConnection, ObservedPackets};
+use hairpin_model::trace::End;
+use hairpin_model::{Capture, Packet, RoundTrace};
+
+use super::headers::{Content, Headers, LinkLayer, Segment, headers};
+use super::numbering::{Numbering, window_bytes};
+
+/// Maximum number of packets that are kept, and of connections. Both bound the memory that a capture can take.
+const MAX_PACKETS: u64 = 4_000_000;
+const MAX_CONNECTIONS: usize = 50_000;
+/// A second copy of a packet is searched among this many packets of its connection: those in flight on a long path.
+const MAX_COPY_DISTANCE: usize = 8_192;
+/// Bytes that every segment spends on time stamps (RFC 7323, appendix A).
+const TIMESTAMP_BYTES: u64 = 12;
+/// Shorter frames of TCP packets lack a part of their TCP header.
+const MIN_CAPTURED_BYTES: usize = 54;
+/// Ports from here on are given to clients (RFC 6335, section 6; Linux begins lower).
+const FIRST_CLIENT_PORT: u16 = 32_768;
+
+/// A frame as a capture has it.
+#[derive(Clone, Copy, Debug)]
+pub struct CapturedFrame<'f> {
+    /// Since 1970-01-01 UTC.
+    pub realtime_ns: u64,
+    /// The interface, as the capture numbers it.
+    pub interface: u32,
+    pub layer: LinkLayer,
+    /// The captured bytes.
+    pub bytes: &'f [u8],
+    /// Length on the interface.
+    pub length_bytes: u32,
+    /// Whether this host sent the frame, if its layer does not say.
+    pub is_outgoing: Option<bool>,
+}
+
+/// The connections of the frames so far.
+#[derive(Default)]
+pub struct Connections {
+    all: Vec<Connection>,
+    /// The newest connection between two addresses, the smaller address first.
+    newest: HashMap<[SocketAddr; 2], usize>,
+    observed: ObservedPackets,
+    kept: u64,
+    /// The time of the first frame, and of the latest one.
+    times: Option<(u64, u64)>,
+}
+
+struct Connection {
+    client: SocketAddr,
+    server: SocketAddr,
+    numbering: [Option<Numbering>; 2],
+    mss_bytes: [Option<u64>; 2],
+    path_mtu_bytes: Option<u64>,
+    packets: Vec<Packet>,
+    /// The newest packets: what tells each from all others, in order; and where it was seen, and its place in `packets`.
+    recent: VecDeque<Fingerprint>,
+    originals: HashMap<Fingerprint, (Seen, usize)>,
+    has_ended: bool,
+}
+
+/// Sender, sequence number, acknowledgment, payload, flags and identification of a packet.
+type Fingerprint = (usize, u32, Option<u32>, u64, [bool; 3], u16, u16);
+/// Interface, and whether the host sent the packet.
+type Seen = (u32, Option<bool>);
+
+impl Connections {
+    /// Adds a frame. Times before the first frame count as its time.
+    pub fn add(&mut self, frame: CapturedFrame<'_>) {
+        self.observed.frames += 1;
+        let (first_ns, latest_ns) = self.times.unwrap_or((frame.realtime_ns, frame.realtime_ns));
+        self.times = Some((first_ns, latest_ns.max(frame.realtime_ns)));
+        let at_ns = frame.realtime_ns.saturating_sub(first_ns);
+        let Some(mut found) = headers(frame.layer, frame.bytes, frame.length_bytes) else {
+            self.observed.not_tcp += 1;
+            self.observed.cut += u64::from(frame.bytes.len() < MIN_CAPTURED_BYTES.min(frame.length_bytes as usize));
+            return;
+        };
+        found.is_outgoing = found.is_outgoing.or(frame.is_outgoing);
+        match found.content {
+            Content::Tcp(segment) => self.add_segment(at_ns, &frame, &found, &segment),
+            Content::Udp(_) => self.observed.datagrams += 1,
+            Content::TooLarge(mtu_bytes) => {
+                let known = self.newest.get(&sorted(found.source, found.destination));
+                if let Some(connection) = known.and_then(|place| self.all.get_mut(*place)) {
+                    connection.path_mtu_bytes = Some(mtu_bytes);
+                }
+            }
+        }
+    }
+
+    /// Counts packets that the capture lost.
+    pub fn add_lost(&mut self, packets: u64) {
+        self.observed.lost_by_capture += packets;
+    }
+
+    /// The time of the first frame, in ns since 1970-01-01 UTC; `None` without frames.
+    pub fn began_realtime_ns(&self) -> Option<u64> {
+        self.times.map(|(first_ns, _)| first_ns)
+    }
+
+    fn add_segment(&mut self, at_ns: u64, frame: &CapturedFrame<'_>, found: &Headers, segment: &Segment) {
+        let key = sorted(found.source, found.destination);
+        let known = self.newest.get(&key).copied();
+        let is_new = |connection: &Connection| {
+            let opens = segment.syn && segment.acknowledged.is_none();
+            opens && connection.has_ended && found.source == connection.client
+        };
+        let place = match known.filter(|place| !is_new(&self.all[*place])) {
+            Some(place) => place,
+            None if self.all.len() < MAX_CONNECTIONS => {
+                self.all.push(Connection::new(found, segment));
+                self.newest.insert(key, self.all.len() - 1);
+                self.all.len() - 1
+            }
+            None => {
+                self.observed.not_kept += 1;
+                return;
+            }
+        };
+        let connection = &mut self.all[place];
+        let fingerprint = connection.fingerprint(found, segment);
+        let seen = (frame.interface, found.is_outgoing);
+        if let Some(original) = connection.original(&fingerprint, seen) {
+            let packet = &mut connection.packets[original];
+            // Packets of two interfaces may be read in another order than they passed them.
+            let (left_ns, arrived_ns) = (packet.at_ns.min(at_ns), packet.at_ns.max(at_ns));
+            (packet.at_ns, packet.arrived_ns) = (left_ns, Some(arrived_ns));
+            self.observed.copies += 1;
+        } else if self.kept < MAX_PACKETS {
+            self.kept += 1;
+            let packet = connection.packet(at_ns, u64::from(frame.length_bytes), found, segment);
+            connection.originals.insert(fingerprint, (seen, connection.packets.len()));
+            connection.recent.push_back(fingerprint);
+            if connection.recent.len() > MAX_COPY_DISTANCE
+                && let Some(oldest) = connection.recent.pop_front()
+            {
+                connection.originals.remove(&oldest);
+            }
+            connection.packets.push(packet);
+        } else {
+            self.observed.not_kept += 1;
+        }
+    }
+
+    /// Returns what was observed; connections in the order of their first packet.
+    pub fn finish(self, ended_early: Option<String>) -> ObservedPackets {
+        let (first_ns, latest_ns) = self.times.unwrap_or_default();
+        ObservedPackets {
+            connections: self.all.into_iter().map(Connection::finish).collect(),
+            duration_ns: latest_ns - first_ns,
+            ended_early,
+            ..self.observed
+        }
+    }
+}
+
+fn sorted(one: SocketAddr, other: SocketAddr) -> [SocketAddr; 2] {
+    if one <= other { [one, other] } else { [other, one] }
+}
+
+impl Connection {
+    /// The connection of which this segment is the first that was captured. Without a SYN, the end with the port that is
+    /// given to clients is the client, else the one with the larger port.
+    fn new(found: &Headers, segment: &Segment) -> Self {
+        let (source, destination) = (found.source, found.destination);
+        let is_client_port = |end: SocketAddr| end.port() >= FIRST_CLIENT_PORT;
+        let from_client = match (segment.syn, segment.acknowledged) {
+            (true, acknowledged) => acknowledged.is_none(),
+            _ if is_client_port(source) != is_client_port(destination) => is_client_port(source),
+            _ => source.port() >= destination.port(),
+        };
+        let (client, server) = if from_client { (source, destination) } else { (destination, source) };
+        Self {
+            client,
+            server,
+            numbering: [None, None],
+            mss_bytes: [None; 2],
+            path_mtu_bytes: None,
+            packets: Vec::new(),
+            recent: VecDeque::new(),
+            originals: HashMap::new(),
+            has_ended: false,
+        }
+    }
+
+    fn sender(&self, found: &Headers) -> usize {
+        usize::from(found.source != self.client)
+    }
+
+    fn fingerprint(&self, found: &Headers, segment: &Segment) -> Fingerprint {
+        let flags = [segment.syn, segment.fin, segment.rst];
+        let Segment { sequence, acknowledged, payload_bytes, window, .. } = *segment;
+        (self.sender(found), sequence, acknowledged, payload_bytes, flags, found.identification, window)
+    }
+
+    /// Returns the place of the packet of which this one is a second copy: the same packet, at another interface or in
+    /// another direction. The same packet at the same place is a retransmission.
+    fn original(&self, fingerprint: &Fingerprint, seen: Seen) -> Option<usize> {
+        let (at_other, place) = *self.originals.get(fingerprint)?;
+        (at_other != seen && self.packets[place].arrived_ns.is_none()).then_some(place)
+    }
+
+    fn packet(&mut self, at_ns: u64, length_bytes: u64, found: &Headers, segment: &Segment) -> Packet {
+        let sender = self.sender(found);
+        let [client, server] = &mut self.numbering;
+        let (own, other) = if sender == 0 { (client, server) } else { (server, client) };
+        if segment.syn {
+            // A client whose first SYN was never answered may choose another number for the next.
+            *own = Some(Numbering::beginning(segment, 0));
+            self.mss_bytes[sender] = segment.options.mss_bytes.map(|bytes| {
+                let stamps_bytes = if segment.options.has_timestamps { TIMESTAMP_BYTES } else { 0 };
+                u64::from(bytes).saturating_sub(stamps_bytes)
+            });
+        }
+        let own = own.get_or_insert_with(|| Numbering::from_the_middle(segment.sequence));
+        if let (None, Some(acknowledged)) = (other.as_ref(), segment.acknowledged) {
+            *other = Some(Numbering::from_the_middle(acknowledged));
+        }
+        let (first_byte, end_byte) = own.range(segment);
+        let ack_byte = other.as_ref().and_then(|other| Some(other.byte(segment.acknowledged?)));
+        self.has_ended |= segment.fin || segment.rst;
+        Packet {
+            at_ns,
+            arrived_ns: None,
+            from: if sender == 0 { End::Client } else { End::Server },
+            syn: segment.syn,
+            fin: segment.fin,
+            rst: segment.rst,
+            psh: segment.psh,
+            first_byte,
+            end_byte,
+            ack_byte,
+            window_bytes: window_bytes(segment, Some(own), other.as_ref()),
+            length_bytes,
+        }
+    }
+
+    fn finish(self) -> ObservedConnection {
+        let Self { client, server, mut packets, mss_bytes, path_mtu_bytes, .. } = self;
+        // A capture of several queues or interfaces may have its frames in another order.
+        packets.sort_by_key(|packet| packet.at_ns);
+        let has_handshake = packets.iter().any(|packet| packet.syn);
+        let capture = Capture::Saved { file: String::new(), packets: packets.len() as u64, dropped: 0 };
+        let mss_bytes = mss_bytes.into_iter().flatten().min();
+        let trace = RoundTrace { packets, capture, ..RoundTrace::default() };
+        ObservedConnection { client, server, programs: [None, None], trace, has_handshake, mss_bytes, path_mtu_bytes }
+    }
+}
