@@ -64,12 +64,14 @@ def each_connection(server, serve):
 
 
 def echo(request, reply, prepare=lambda conn: None, send=lambda conn, data: conn.sendall(data), work=lambda: None):
+    data = b"r" * reply
+
     def serve(conn):
         prepare(conn)
         while True:
             exactly(conn, request)
             work()
-            send(conn, b"r" * reply)
+            send(conn, data)
 
     return serve
 
@@ -144,6 +146,8 @@ def one_blocks_all():
     def server():
         accepting = listener()
         conns = [accepting.accept()[0] for _ in range(4)]
+        for conn in conns:
+            conn.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         end = time.time() + 3
         while time.time() < end:
             for conn in conns:
@@ -214,7 +218,7 @@ def a_connection_each():
         for _ in range(30):
             requests(1, 50, 200)
 
-    return lambda: each_connection(listener(), echo(50, 200)), client
+    return lambda: each_connection(listener(), echo(50, 200, prepare=nodelay)), client
 
 
 def full_accept_queue():
@@ -303,9 +307,14 @@ def waits_for_a_cpu():
         finally:
             [os.kill(burner, 9) for burner in burners]
 
+    def work():
+        end = time.thread_time() + 0.002
+        while time.thread_time() < end:
+            pass
+
     def server():
         os.sched_setaffinity(0, {0})
-        each_connection(listener(), echo(50, 200, prepare=nodelay))
+        each_connection(listener(), echo(50, 200, prepare=nodelay, work=work))
 
     return server, client
 

@@ -19,6 +19,7 @@ mod cpus;
 mod diagnose;
 mod dist;
 mod documents;
+mod explain;
 mod fidelity;
 mod figures;
 mod fresh;
@@ -182,6 +183,15 @@ enum Chore {
         #[arg(long, conflicts_with = "prove")]
         states: bool,
     },
+    /// Check that `hairpin explain` names the cause of small slow programs, and no wrong cause of their fixed forms
+    Explain {
+        /// Number of runs of each form
+        #[arg(long, default_value_t = 20)]
+        runs: usize,
+        /// Run only programs whose cause contains this text
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -237,6 +247,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Observer { rounds } => observer::run(root, rounds),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
+        Chore::Explain { runs, only } => explain::run(root, runs, only.as_deref()),
         Chore::Diagnose { runs, only, prove, states } => diagnose::run(root, runs, only.as_deref(), prove, states),
     }
 }

@@ -39,6 +39,7 @@ pub mod states;
 pub mod statistics;
 mod summary;
 pub mod trace;
+pub mod tuning;
 mod two_hosts;
 pub mod under_load;
 mod valid_rounds;

@@ -29,6 +29,6 @@ mod waking;
 pub use engine::Engine;
 pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
-pub use linux::{capture, child, environment, keep_awake, links, socket_passing, wait, watching};
+pub use linux::{capture, child, environment, keep_awake, links, socket_passing, tuning, wait, watching};
 #[cfg(target_os = "linux")]
 use linux::{cgroup, cpu_quota, cpu_time_line, drops, netlink, netstat, noise, sysctl, system, topology, usage};

@@ -23,9 +23,9 @@ mod end_settings;
 pub mod environment;
 pub mod exchange;
 pub mod exchange_state;
+pub mod explanation;
 pub mod fact;
 pub mod fact_names;
-pub mod explanation;
 mod failure;
 mod fields;
 pub mod figure;
@@ -74,6 +74,7 @@ pub mod summary;
 pub mod sysctls;
 pub mod time_sequence;
 pub mod trace;
+pub mod tuning;
 pub mod upgrade;
 
 #[cfg(not(feature = "schema"))]
@@ -99,8 +100,8 @@ pub use environment::{ClockFacts, Environment, Interface};
 pub use exchange::{Exchange, Remedy, Writes};
 pub use exchange_state::{Actor, ExchangeState, StateSpan, StateUnion, TimeInState};
 pub use explanation::{
-    Cause, CauseText, ExplainedCause, ExplainedConnection, ExplainedPackets, ExplainedPrograms, Explanation,
-    RangeNs, Tier, VantagePoint,
+    Cause, CauseText, ExplainedCause, ExplainedConnection, ExplainedPackets, ExplainedPrograms, Explanation, RangeNs,
+    Tier, VantagePoint,
 };
 pub use fact::{Fact, FactValue};
 pub use failure::{Failure, FailureKind};

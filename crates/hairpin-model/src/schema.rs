@@ -13,6 +13,7 @@ use crate::judged_claim::ClaimsReport;
 use crate::listed::{Catalog, LinkRun, Links, ListedLink, Runs};
 use crate::run::Run;
 use crate::served::{Check, Event, Servers};
+use crate::tuning::Tuning;
 
 #[doc(hidden)]
 pub use schemars;
@@ -24,6 +25,7 @@ pub fn all() -> Map<String, Value> {
         of::<ClaimsReport>(),
         of::<ComparisonReport>(),
         of::<Explanation>(),
+        of::<Tuning>(),
         of::<Catalog>(),
         of::<Runs>(),
         of::<Check>(),

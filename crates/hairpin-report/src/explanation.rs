@@ -3,9 +3,7 @@
 use hairpin_model::explanation::evidence as names;
 use hairpin_model::quantities::{byte_rate, bytes, count, counted, duration, share};
 use hairpin_model::trace::End;
-use hairpin_model::{
-    Cause, CauseText, ExplainedCause, Explanation, FactValue, RangeNs, Tier, VantagePoint,
-};
+use hairpin_model::{Cause, CauseText, ExplainedCause, Explanation, FactValue, RangeNs, Tier, VantagePoint};
 
 /// Writes the texts of an explanation.
 pub fn write_explanation(explanation: &mut Explanation) {
@@ -76,6 +74,12 @@ impl Words<'_> {
         if self.is_client() { format!("The client of {place}") } else { format!("The server {place}") }
     }
 
+    /// `segment 2 (1000 B)`, or without packets `the last one (1000 B)`.
+    fn segment(&self) -> String {
+        let name = self.number(names::HELD_SEGMENT).map(|_| format!("segment {}", self.count(names::HELD_SEGMENT)));
+        format!("{} ({})", name.unwrap_or_else(|| "the last one".to_owned()), self.size(names::HELD_BYTES))
+    }
+
     fn message(&self) -> &'static str {
         if self.is_client() { "request" } else { "answer" }
     }
@@ -87,23 +91,20 @@ impl Words<'_> {
         match self.cause.code {
             Cause::NagleMeetsDelayedAck => (
                 format!(
-                    "{} sends its {} in several segments; segment {} ({}) waits {wait} for a delayed acknowledgment \
-                     {exchanges}",
+                    "{} sends its {} in several segments; {} waits {wait} for a delayed acknowledgment {exchanges}",
                     self.who(),
                     self.message(),
-                    self.count(names::HELD_SEGMENT),
-                    self.size(names::HELD_BYTES)
+                    self.segment()
                 ),
                 format!("set TCP_NODELAY at the {}, or send the {} in one write", self.end(), self.message()),
             ),
             Cause::NagleWaits => (
                 format!(
-                    "{} sends its {} in several segments; segment {} ({}) waits {wait}, a round trip, for the \
-                     acknowledgment of the one before {exchanges}",
+                    "{} sends its {} in several segments; {} waits {wait}, a round trip, for the acknowledgment of the one \
+                     before {exchanges}",
                     self.who(),
                     self.message(),
-                    self.count(names::HELD_SEGMENT),
-                    self.size(names::HELD_BYTES)
+                    self.segment()
                 ),
                 format!("set TCP_NODELAY at the {}, or send the {} in one write", self.end(), self.message()),
             ),
@@ -235,11 +236,11 @@ impl Words<'_> {
                 "do long work outside the loop that serves requests, in a thread or process of its own".to_owned(),
             ),
             Cause::CpuContention => (
-                format!("Programs of {place} wait for a CPU: {wait} {exchanges}"),
+                format!("The programs at {place} wait for a CPU: {wait} in all"),
                 "give them a CPU of their own (taskset, isolcpus), or run less beside them".to_owned(),
             ),
             Cause::CpuQuota => (
-                format!("A CPU quota stops programs of {place}: {wait} {exchanges}"),
+                format!("A CPU quota stops the programs at {place}: {wait} in all"),
                 "raise the quota (cpu.max of the control group)".to_owned(),
             ),
             Cause::UdpReceiveOverrun => (
@@ -315,11 +316,17 @@ fn evidence(explanation: &Explanation) -> (Vec<String>, Vec<String>) {
         }
     };
     lacks(packets.lost_by_capture, &|number| format!("{number} packets that the capture lost"));
-    lacks(packets.cut, &|number| format!("{number} packets cut before the end of their TCP header (capture at least 96 bytes)"));
+    lacks(packets.cut, &|number| {
+        format!("{number} packets cut before the end of their TCP header (capture at least 96 bytes)")
+    });
     lacks(packets.not_kept, &|number| format!("{number} packets beyond the limit of 4 million"));
-    lacks(packets.exchanges_skipped, &|number| format!("the states of {number} exchanges after the first 20,000 of a connection"));
+    lacks(packets.exchanges_skipped, &|number| {
+        format!("the states of {number} exchanges after the first 20,000 of a connection")
+    });
     lacks(packets.without_handshake, &|number| {
-        format!("the beginning of {number} connections, and with it the scale of their windows and the shortest round trip")
+        format!(
+            "the beginning of {number} connections, and with it the scale of their windows and the shortest round trip"
+        )
     });
     not_seen.extend(packets.ended_early.as_ref().map(|why| format!("the rest of the capture: {why}")));
     if let Some(programs) = &explanation.programs {
@@ -329,9 +336,14 @@ fn evidence(explanation: &Explanation) -> (Vec<String>, Vec<String>) {
             counted(programs.programs, "program"),
             counted(programs.samples, "sample")
         ));
-        not_seen.extend(programs.no_packets.as_ref().map(|why| format!("packets: {why}")));
-        not_seen.push("what io_uring and encrypted protocols carry, and connections that were shorter than 20 ms without \
-             packets".to_owned());
+        not_seen.extend(programs.no_packets.as_ref().map(|why| {
+            format!("packets: {why}; --own-network needs no root if the programs talk only to each other")
+        }));
+        not_seen.push(
+            "what io_uring and encrypted protocols carry, and connections that were shorter than 20 ms without \
+             packets"
+                .to_owned(),
+        );
     }
     if tier == Tier::File {
         not_seen.push(

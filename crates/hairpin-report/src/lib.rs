@@ -14,6 +14,7 @@ pub mod words;
 
 pub mod charts;
 pub mod time_sequence;
+pub mod tuning;
 
 mod claim_wording;
 mod columns;

@@ -17,6 +17,7 @@ mod claims_ledger;
 mod cli;
 mod comparing;
 mod experiment_double;
+mod explain;
 mod faults;
 mod formats;
 mod gate;

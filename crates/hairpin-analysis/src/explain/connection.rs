@@ -12,6 +12,9 @@ use crate::trace::{Extent, states_of_exchanges};
 /// Maximum number of exchanges of a connection whose states are computed: the first ones.
 const MAX_EXCHANGES: usize = 20_000;
 
+/// `tcpi_min_rtt` before the first measurement (`~0U` us).
+const UNKNOWN_RTT_NS: u64 = u32::MAX as u64 * 1_000;
+
 /// A connection. Its packets have times at both ends.
 pub(super) struct Connection {
     pub(super) observed: ObservedConnection,
@@ -128,13 +131,17 @@ impl Exchange {
 impl Connection {
     pub(super) fn new(mut observed: ObservedConnection) -> Self {
         let trace = &mut observed.trace;
-        let vantage = at_both_ends(&mut trace.packets);
+        let shortest_ns = [&trace.client, &trace.server].map(|end| {
+            end.samples.iter().map(|sample| sample.min_rtt_ns).filter(|ns| *ns > 0 && *ns < UNKNOWN_RTT_NS).min()
+        });
+        let vantage = at_both_ends(&mut trace.packets, shortest_ns);
         for end in [&mut trace.client, &mut trace.server] {
             let mss_bytes = observed.mss_bytes.map(|bytes| Fact::number(fact_names::SND_MSS_BYTES, bytes as f64));
             *end = EndTrace { before: mss_bytes.into_iter().collect(), ..std::mem::take(end) };
             end.samples.iter_mut().for_each(|sample| sample.at_ns += vantage.later_ns);
         }
-        let mut found = if trace.packets.is_empty() { exchanges_of_samples(trace) } else { exchanges(&trace.packets) };
+        let mut found =
+            if trace.packets.is_empty() { exchanges_of_samples(trace) } else { exchanges(&trace.packets) };
         let skipped = found.len().saturating_sub(MAX_EXCHANGES);
         found.truncate(MAX_EXCHANGES);
         let (spans, _) = states_of_exchanges(trace, &found, |_| None);

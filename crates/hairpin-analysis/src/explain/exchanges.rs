@@ -1,7 +1,7 @@
 //! Finds the exchanges of a connection: bytes of the client, then those of the server, until the client sends again.
 
 use hairpin_model::trace::End;
-use hairpin_model::{Packet, RoundTrace};
+use hairpin_model::{Packet, RoundTrace, SocketSample};
 
 use crate::trace::Extent;
 
@@ -64,43 +64,78 @@ pub(super) fn exchanges(packets: &[Packet]) -> Vec<Extent> {
     found
 }
 
-/// Finds the exchanges in samples of the client's socket, else of the server's: when its program had written and read more.
+/// What both programs had written and read by a sample, in bytes.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    at_ns: u64,
+    request: u64,
+    reply: u64,
+    /// Whether a socket shows that something is on its way: unsent, unread or unacknowledged bytes.
+    is_busy: bool,
+}
+
+/// Finds the exchanges in samples of the client's socket, else of the server's.
+///
+/// Several exchanges may pass between two samples. If both directions grow at once, the exchange before was either in progress,
+/// and ends now, or over. It was in progress if a socket shows bytes on their way, or if fewer bytes had come back for those that
+/// were sent than in the whole connection.
 pub(super) fn exchanges_of_samples(trace: &RoundTrace) -> Vec<Extent> {
-    let is_client = !trace.client.samples.is_empty();
-    let samples = if is_client { &trace.client.samples } else { &trace.server.samples };
+    let all = moved(trace);
+    let Some(total) = all.last().copied() else { return Vec::new() };
+    let is_behind = |moved: &Moved| {
+        u128::from(moved.reply) * u128::from(total.request) < u128::from(moved.request) * u128::from(total.reply)
+    };
     let mut found = Vec::new();
     let mut current: Option<Extent> = None;
-    let mut ends = [0, 0];
-    for sample in samples {
-        let written = sample.acked_bytes.saturating_add(sample.unacked_bytes).saturating_add(sample.not_sent_bytes);
-        // Bytes that have arrived end an answer at the client; the server's program must read a request.
-        let [of_client, of_server] = if is_client {
-            [written, sample.received_bytes.saturating_sub(sample.unread_bytes)]
-        } else {
-            [sample.received_bytes, sample.acked_bytes]
+    let mut last = Moved::default();
+    for moved in all {
+        let (sends, answers) = (moved.request > last.request, moved.reply > last.reply);
+        let begin = |from: &Moved| Extent {
+            began_ns: moved.at_ns,
+            ended_ns: moved.at_ns,
+            request: last.request..moved.request,
+            reply: from.reply..moved.reply,
         };
-        if of_client > ends[0] {
-            if let Some(extent) = current.take_if(|extent| !extent.reply.is_empty() || of_server > ends[1]) {
+        if sends && answers && (last.is_busy || is_behind(&last)) {
+            if let Some(extent) = &mut current {
+                (extent.reply.end, extent.ended_ns) = (moved.reply, moved.at_ns);
+            }
+            found.extend(current.replace(begin(&moved)));
+        } else if sends {
+            if let Some(extent) = current.take_if(|extent| !extent.reply.is_empty() || answers) {
                 found.push(extent);
             }
-            let extent = current.get_or_insert_with(|| Extent {
-                began_ns: sample.at_ns,
-                ended_ns: sample.at_ns,
-                request: ends[0]..ends[0],
-                reply: ends[1]..ends[1],
-            });
-            (extent.request.end, extent.ended_ns, ends[0]) = (of_client, sample.at_ns, of_client);
+            match &mut current {
+                Some(extent) => (extent.request.end, extent.ended_ns) = (moved.request, moved.at_ns),
+                None => current = Some(begin(&last)),
+            }
+        } else if answers {
+            let extent = current.get_or_insert_with(|| begin(&last));
+            (extent.reply.end, extent.ended_ns) = (moved.reply, moved.at_ns);
         }
-        if of_server > ends[1] {
-            let extent = current.get_or_insert_with(|| Extent {
-                began_ns: sample.at_ns,
-                ended_ns: sample.at_ns,
-                request: ends[0]..ends[0],
-                reply: ends[1]..ends[1],
-            });
-            (extent.reply.end, extent.ended_ns, ends[1]) = (of_server, sample.at_ns, of_server);
-        }
+        last = moved;
     }
     found.extend(current);
     found
+}
+
+fn moved(trace: &RoundTrace) -> Vec<Moved> {
+    let written =
+        |one: &SocketSample| one.acked_bytes.saturating_add(one.unacked_bytes).saturating_add(one.not_sent_bytes);
+    let read = |one: &SocketSample| one.received_bytes.saturating_sub(one.unread_bytes);
+    let is_client = !trace.client.samples.is_empty();
+    let (own, other) = (&trace.client.samples, &trace.server.samples);
+    let (own, other) = if is_client { (own, other) } else { (other, own) };
+    let mut at_other = other.iter().peekable();
+    let mut latest: Option<&SocketSample> = None;
+    let moved = |sample: &SocketSample| {
+        while let Some(next) = at_other.next_if(|next| next.at_ns <= sample.at_ns) {
+            latest = Some(next);
+        }
+        let (request, reply) =
+            if is_client { (written(sample), read(sample)) } else { (sample.received_bytes, sample.acked_bytes) };
+        let has_bytes = |one: &SocketSample| one.not_sent_bytes > 0 || one.unread_bytes > 0;
+        Moved { at_ns: sample.at_ns, request, reply, is_busy: has_bytes(sample) || latest.is_some_and(has_bytes) }
+    };
+    own.iter().map(moved).collect()
 }

@@ -32,8 +32,9 @@ const MIN_EXPLAINING_SHARE: f64 = 0.5;
 /// Programs that wait for a CPU are a cause from this share of the time of the exchanges, and a quota is what stops them from
 /// this share of their waits.
 const MIN_CPU_WAIT_SHARE: f64 = 0.3;
-/// Shorter waits are those of programs that begin.
-const MIN_CPU_WAIT_NS: f64 = 20e6;
+/// Shorter waits, in all and for each exchange, are those of programs that begin and of other threads.
+const MIN_CPU_WAIT_NS: f64 = 50e6;
+const MIN_CPU_WAIT_EACH_NS: f64 = 1e6;
 const MIN_QUOTA_SHARE: f64 = 0.3;
 
 /// An exchange is drawn with the waits that are at least one part in so many of it.
@@ -67,7 +68,17 @@ pub fn explain(observed: Observed, tier: Tier, subject: String) -> Explanation {
         of_programs(programs, &peers, &mut causes);
     }
     let packets = explained_packets(packets, &peers);
-    Explanation { tier, subject, packets, programs: programs.map(explained_programs), seen: Vec::new(), not_seen: Vec::new(), causes, connections, exit_code: None }
+    Explanation {
+        tier,
+        subject,
+        packets,
+        programs: programs.map(explained_programs),
+        seen: Vec::new(),
+        not_seen: Vec::new(),
+        causes,
+        connections,
+        exit_code: None,
+    }
 }
 
 fn explained_packets(observed: ObservedPackets, peers: &[Peer]) -> ExplainedPackets {
@@ -94,7 +105,9 @@ fn explained_packets(observed: ObservedPackets, peers: &[Peer]) -> ExplainedPack
 }
 
 fn explained_programs(observed: ObservedPrograms) -> ExplainedPrograms {
-    let ObservedPrograms { waited_for_cpu_ns, stopped_by_quota_ns, duration_ns, programs, samples, no_packets, .. } = observed;
+    let ObservedPrograms {
+        waited_for_cpu_ns, stopped_by_quota_ns, duration_ns, programs, samples, no_packets, ..
+    } = observed;
     ExplainedPrograms { waited_for_cpu_ns, stopped_by_quota_ns, duration_ns, programs, samples, no_packets }
 }
 
@@ -121,12 +134,23 @@ fn of_programs(programs: &ObservedPrograms, peers: &[Peer], causes: &mut Vec<Exp
             |(address, length)| (address.to_string(), Some(number(evidence::QUEUE_LENGTH, *length))),
         );
         let overflows = number(evidence::AFFECTED, programs.listen_overflows);
-        causes.retain(|cause| cause.code != Cause::ConnectDelayed);
-        found.push(cause(Cause::AcceptQueueOverflow, place, None, None, [Some(overflows), length].into_iter().flatten().collect()));
+        causes
+            .retain(|cause| ![Cause::ConnectDelayed, Cause::ServerWork, Cause::ServerStalled].contains(&cause.code));
+        found.push(cause(
+            Cause::AcceptQueueOverflow,
+            place,
+            None,
+            None,
+            [Some(overflows), length].into_iter().flatten().collect(),
+        ));
     }
     let busiest = peers.first().filter(|peer| peer.elapsed_ns() > 0);
-    let waited_ns = programs.waited_for_cpu_ns as f64;
-    if let Some(peer) = busiest.filter(|peer| waited_ns >= MIN_CPU_WAIT_NS.max(MIN_CPU_WAIT_SHARE * peer.elapsed_ns() as f64)) {
+    let waited_ns = programs.waited_for_cpu_ns.max(programs.stopped_by_quota_ns) as f64;
+    let is_contended = |peer: &&Peer| {
+        let each_ns = MIN_CPU_WAIT_EACH_NS * peer.exchanges().count() as f64;
+        waited_ns >= MIN_CPU_WAIT_NS.max(each_ns).max(MIN_CPU_WAIT_SHARE * peer.elapsed_ns() as f64)
+    };
+    if let Some(peer) = busiest.filter(is_contended) {
         let share = (waited_ns / peer.elapsed_ns() as f64).min(1.0);
         let quota = programs.stopped_by_quota_ns as f64 >= MIN_QUOTA_SHARE * waited_ns;
         let code = if quota { Cause::CpuQuota } else { Cause::CpuContention };
@@ -135,8 +159,8 @@ fn of_programs(programs: &ObservedPrograms, peers: &[Peer], causes: &mut Vec<Exp
         causes.retain(|cause| ![Cause::ServerWork, Cause::ServerStalled, Cause::ClientIdle].contains(&cause.code));
         found.push(cause(code, peer.server.to_string(), Some(share), None, vec![wait]));
     }
-    let place = causes.iter().position(|cause| cause.share.unwrap_or(1.0) < 0.5).unwrap_or(causes.len());
-    causes.splice(place..place, found);
+    // What a counter of the kernel shows needs no interpretation.
+    causes.splice(0..0, found);
 }
 
 /// Returns all connections by their server.

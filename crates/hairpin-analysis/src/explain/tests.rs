@@ -30,7 +30,14 @@ impl Scene {
     fn new(client_ns: u64, server_ns: u64) -> Self {
         let mut scene = Self { packets: Vec::new(), ends: [0, 0], away_ns: [client_ns, server_ns], port: 5 };
         let one_way_ns = client_ns + server_ns;
-        let syn = |from, at_ns, ack_byte| Packet { at_ns, from, syn: true, ack_byte, length_bytes: 74, ..Packet::default() };
+        let syn = |from, at_ns, ack_byte| Packet {
+            at_ns,
+            from,
+            syn: true,
+            ack_byte,
+            length_bytes: 74,
+            ..Packet::default()
+        };
         scene.packets.push(syn(End::Client, client_ns, None));
         scene.packets.push(syn(End::Server, one_way_ns + server_ns, Some(0)));
         scene.ack(End::Client, 2 * one_way_ns, 0);
@@ -142,7 +149,10 @@ fn an_answer_in_two_segments_is_named_from_wherever_its_packets_are_seen() {
         assert_eq!(connection.min_round_trip_ns, Some(round_trip_ns));
         assert_eq!(connection.p50_ns, Some(2 * round_trip_ns + 40 * MS), "{point}");
         assert_eq!(connection.states[0].state, ExchangeState::DelayedAck);
-        assert_eq!((number(&explanation, evidence::HELD_BYTES), number(&explanation, evidence::HELD_SEGMENT)), (1_000.0, 2.0));
+        assert_eq!(
+            (number(&explanation, evidence::HELD_BYTES), number(&explanation, evidence::HELD_SEGMENT)),
+            (1_000.0, 2.0)
+        );
         assert_eq!(number(&explanation, evidence::AFFECTED), 10.0);
         assert!(connection.worst.is_some());
     }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hairpin_model::{Packet, VantagePoint};
 use hairpin_model::trace::End;
+use hairpin_model::{Packet, VantagePoint};
 
 /// A gap that is filled sooner was reordering (RFC 8985, section 6.2 waits a quarter of the round trip).
 const MIN_LOSS_NS: u64 = 1_000_000;
@@ -53,14 +53,20 @@ impl Vantage {
     }
 }
 
-/// Gives the packets, in order of capture, the times at both ends; returns them in order of departure.
-pub(super) fn at_both_ends(packets: &mut Vec<Packet>) -> Vantage {
+/// Gives the packets, in order of capture, the times at both ends; returns them in order of departure. `shortest_ns` are the
+/// shortest round trips that the kernels of the client and of the server know.
+pub(super) fn at_both_ends(packets: &mut Vec<Packet>, shortest_ns: [Option<u64>; 2]) -> Vantage {
     let with_payload = packets.iter().filter(|packet| packet.end_byte > packet.first_byte);
     let seen_twice = with_payload.clone().filter(|packet| packet.arrived_ns.is_some()).count() as f64;
-    if seen_twice > 0.0 && seen_twice >= MIN_SEEN_TWICE * with_payload.count() as f64 {
-        return Vantage { round_trips_ns: round_trips_ns(packets, |packet| packet.at_ns), is_both_ends: true, later_ns: 0 };
+    let is_both_ends = seen_twice > 0.0 && seen_twice >= MIN_SEEN_TWICE * with_payload.count() as f64;
+    let mut round_trips_ns = round_trips_ns(packets);
+    // Without a handshake, each acknowledgment may have waited for an answer.
+    for (known, shortest) in round_trips_ns.iter_mut().zip(shortest_ns.iter().rev()) {
+        *known = [*known, *shortest].into_iter().flatten().min();
     }
-    let round_trips_ns = round_trips_ns(packets, |packet| packet.at_ns);
+    if is_both_ends {
+        return Vantage { round_trips_ns, is_both_ends, later_ns: 0 };
+    }
     let [client_ns, server_ns] = round_trips_ns.map(|ns| ns.unwrap_or(0) / 2);
     let base_ns = client_ns.max(server_ns);
     let lost = lost(packets, round_trips_ns.iter().flatten().sum::<u64>() / 2);
@@ -85,14 +91,14 @@ pub(super) fn at_both_ends(packets: &mut Vec<Packet>) -> Vantage {
 
 /// Returns the shortest time from a packet to the acknowledgment of all it carried, to the client and to the server. Packets
 /// that were sent again do not count (Karn's algorithm, RFC 6298).
-fn round_trips_ns(packets: &[Packet], time: impl Fn(&Packet) -> u64) -> [Option<u64>; 2] {
+fn round_trips_ns(packets: &[Packet]) -> [Option<u64>; 2] {
     let mut shortest: [Option<u64>; 2] = [None; 2];
     // Of each sender, what is not acknowledged: the end of the bytes, and when they were seen, if once.
     let mut open: [BTreeMap<u64, Option<u64>>; 2] = [BTreeMap::new(), BTreeMap::new()];
     let mut highest = [0, 0];
     let mut syns = [0_u64; 2];
     for packet in packets {
-        let (sender, at_ns) = (usize::from(packet.from == End::Server), time(packet));
+        let (sender, at_ns) = (usize::from(packet.from == End::Server), packet.at_ns);
         let peer = 1 - sender;
         if let Some(ack_byte) = packet.ack_byte {
             let rest = open[peer].split_off(&ack_byte.saturating_add(1));

@@ -100,9 +100,8 @@ pub(crate) fn states_of_exchanges(
     let waits = reading.waits();
     let states = States::new(&reading, &waits);
     let spans: Vec<Vec<StateSpan>> = extents.iter().map(|extent| states.of(extent, None)).collect();
-    let chosen = choose(&spans).and_then(|place| {
-        Some(reading.sequence(place, extents.get(place)?, &waits, spans.get(place)?.clone()))
-    });
+    let chosen = choose(&spans)
+        .and_then(|place| Some(reading.sequence(place, extents.get(place)?, &waits, spans.get(place)?.clone())));
     (spans, chosen)
 }
 

@@ -56,6 +56,25 @@ pub(crate) fn cpus() -> Option<f64> {
     limited(Path::new("/")).iter().map(|group| group.cpus).reduce(f64::min)
 }
 
+/// Throttling of this process's control groups from now on.
+pub(crate) struct Throttling {
+    limited: Vec<Group>,
+    before: Throttled,
+}
+
+impl Throttling {
+    pub(crate) fn begin() -> Self {
+        let limited = limited(Path::new("/"));
+        let before = throttled(&limited);
+        Self { limited, before }
+    }
+
+    /// Time of all CPUs, in ns; 0 without a quota.
+    pub(crate) fn ns(&self) -> u64 {
+        throttled(&self.limited).ns.saturating_sub(self.before.ns)
+    }
+}
+
 /// A control group with a quota.
 #[derive(Debug, PartialEq)]
 struct Group {

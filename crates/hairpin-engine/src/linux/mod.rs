@@ -17,6 +17,7 @@ pub mod socket_passing;
 pub(crate) mod sysctl;
 pub(crate) mod system;
 pub(crate) mod topology;
+pub mod tuning;
 pub(crate) mod usage;
 pub mod wait;
 pub mod watching;

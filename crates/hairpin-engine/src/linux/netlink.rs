@@ -201,7 +201,12 @@ impl Netlink {
     }
 
     /// Calls `of` with the body of the one message that answers the request.
-    pub(super) fn one<T>(&mut self, request: Request, kind: u16, of: impl FnOnce(&[u8]) -> Option<T>) -> io::Result<T> {
+    pub(super) fn one<T>(
+        &mut self,
+        request: Request,
+        kind: u16,
+        of: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> io::Result<T> {
         self.send(request, 0)?;
         let datagram = self.receive()?;
         let answer = messages(datagram).next().ok_or_else(|| io::Error::other("the kernel's answer is too short"))?;

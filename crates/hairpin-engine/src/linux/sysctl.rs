@@ -73,7 +73,7 @@ pub(crate) fn available_congestion_controls() -> Vec<String> {
     ipv4("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
 }
 
-fn write(name: &str, value: &str) -> io::Result<()> {
+pub(crate) fn write(name: &str, value: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(file_of(name))?.write_all(value.as_bytes())
 }
 

@@ -75,7 +75,8 @@ fn check(observed: &ObservedPackets) {
     let [connection] = observed.connections.as_slice() else { panic!("{observed:?}") };
     assert_eq!(connection.client.to_string(), "10.0.0.1:40000");
     assert_eq!(connection.server.to_string(), "10.0.0.2:80");
-    let all: Vec<_> = connection.trace.packets.iter().map(|one| (one.at_ns, one.from, one.first_byte, one.end_byte)).collect();
+    let all: Vec<_> =
+        connection.trace.packets.iter().map(|one| (one.at_ns, one.from, one.first_byte, one.end_byte)).collect();
     let ms = 1_000_000;
     let expected = [
         (0, End::Client, 0, 0),
@@ -96,9 +97,14 @@ fn files_of_every_link_layer_and_byte_order_have_the_same_connection() {
     let cooked = [&[0, 0][..], &[0; 12], &[0x08, 0]].concat();
     let cooked_v2 = [&[0x08, 0][..], &[0; 18]].concat();
     for is_big_endian in [false, true] {
-        for (number, header) in
-            [(1, &ethernet), (1, &tagged), (113, &cooked), (276, &cooked_v2), (101, &Vec::new()), (0, &vec![2, 0, 0, 0])]
-        {
+        for (number, header) in [
+            (1, &ethernet),
+            (1, &tagged),
+            (113, &cooked),
+            (276, &cooked_v2),
+            (101, &Vec::new()),
+            (0, &vec![2, 0, 0, 0]),
+        ] {
             check(&observed(&pcap(number, &behind(header, conversation()), is_big_endian)));
         }
     }

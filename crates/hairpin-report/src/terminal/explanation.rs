@@ -58,7 +58,8 @@ fn answer(page: &mut Page, cause: &ExplainedCause) {
     page.paragraph(0, LEAD, &format!("{}.", cause.text.sentence));
     page.item("Fix       ", GOOD, &format!("{}.", cause.text.fix));
     let of_time = cause.share.map(|part| format!("{} of the time of these exchanges", share(part)));
-    let saves = cause.saved_if_fixed_ns.as_ref().map(|range| format!("an exchange with it would save {}", saved(range)));
+    let saves =
+        cause.saved_if_fixed_ns.as_ref().map(|range| format!("an exchange with it would save {}", saved(range)));
     let evidence: Vec<String> = [of_time, saves].into_iter().flatten().collect();
     page.item("Cause     ", CODE, &format!("{}: {}", cause.code, evidence.join("; ")));
 }
@@ -80,7 +81,8 @@ fn show(page: &mut Page, connection: &ExplainedConnection, max_states: usize) {
     let [client, server] = &connection.ends;
     let time = |ns: Option<u64>| ns.map_or_else(|| DASH.to_owned(), |ns| duration(ns as f64));
     let [sent, received] = connection.bytes.map(|count| bytes(count as f64));
-    let number = if connection.connections > 1 { format!(" ({} connections)", connection.connections) } else { String::new() };
+    let number =
+        if connection.connections > 1 { format!(" ({} connections)", connection.connections) } else { String::new() };
     let head = format!("{client} -> {server}{number}");
     page.item("  ", PLAIN, &head);
     let exchanges = format!(
@@ -92,16 +94,25 @@ fn show(page: &mut Page, connection: &ExplainedConnection, max_states: usize) {
     );
     page.item("    ", DIM, &exchanges);
     let states = connection.states.iter().filter(|time| time.share >= MIN_SHARE).take(max_states);
-    let part = |time: &TimeInState| format!("{} {} ({})", placed(time.state, time.who), share(time.share), duration(time.ns));
+    let part = |time: &TimeInState| {
+        format!("{} {} ({})", placed(time.state, time.who), share(time.share), duration(time.ns))
+    };
     let parts: Vec<String> = states.map(part).collect();
     if !parts.is_empty() {
         page.item("    time: ", PLAIN, &parts.join(", "));
     }
-    for union in connection.unions.iter().filter(|union| {
-        connection.states.iter().any(|time| time.state == union.name && time.share >= 0.1)
-    }) {
+    for union in connection
+        .unions
+        .iter()
+        .filter(|union| connection.states.iter().any(|time| time.state == union.name && time.share >= 0.1))
+    {
         let of: Vec<&str> = union.of.iter().map(|state| state.word()).collect();
-        let text = format!("not separable here: {} is one of {}; to tell: {}", union.name, of.join(", "), union.separated_by.join(" or "));
+        let text = format!(
+            "not separable here: {} is one of {}; to tell: {}",
+            union.name,
+            of.join(", "),
+            union.separated_by.join(" or ")
+        );
         page.item("    ", WARN, &text);
     }
 }

@@ -16,6 +16,7 @@ mod one_way;
 mod page;
 mod tables;
 mod time_sequence;
+mod tuning;
 
 use anstyle::Style;
 use hairpin_model::case::FALLBACK_MARK;
@@ -36,6 +37,7 @@ pub use changes::markdown_comparison;
 pub use explanation::render_explanation;
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
+pub use tuning::render_tuning;
 
 /// Renders the run as text. The binary adds the paths of the run folder and of the page.
 pub fn render(run: &Run, look: &Look) -> String {

@@ -44,7 +44,7 @@ pub(crate) fn switch(on: BorrowedFd<'_>, family: Family, name: OptionName, value
     sockopt::set(on, option_of(family, name), value.into())
 }
 
-fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io::Result<()> {
+pub(crate) fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io::Result<()> {
     if name == OptionName::Congestion {
         return sockopt::set_bytes(on, sockopt::CONGESTION, asked.as_bytes());
     }
@@ -63,7 +63,7 @@ fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io:
     sockopt::set(on, option_of(family, name), asked)
 }
 
-fn get(on: BorrowedFd<'_>, family: Family, name: OptionName) -> io::Result<String> {
+pub(crate) fn get(on: BorrowedFd<'_>, family: Family, name: OptionName) -> io::Result<String> {
     if name == OptionName::Congestion {
         return sockopt::get_text(on, sockopt::CONGESTION);
     }
@@ -80,7 +80,7 @@ fn get(on: BorrowedFd<'_>, family: Family, name: OptionName) -> io::Result<Strin
     })
 }
 
-fn option_of(family: Family, name: OptionName) -> SockOpt {
+pub(crate) fn option_of(family: Family, name: OptionName) -> SockOpt {
     match name {
         OptionName::Nodelay => sockopt::NODELAY,
         OptionName::Cork => sockopt::CORK,

@@ -7,6 +7,7 @@ use hairpin_experiments::budget::{LENGTHS, ROUND_COUNTS};
 use hairpin_experiments::{Experiment, Knob, KnobKind};
 use hairpin_model::parse;
 use hairpin_model::phases::Phase;
+use hairpin_model::tuning::TuneMetric;
 use hairpin_report::time_sequence;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -47,6 +48,7 @@ pub fn command(program: &Program) -> Command {
         .subcommand(analyse())
         .subcommand(compare())
         .subcommand(explain())
+        .subcommand(tune())
         .subcommand(runs())
         .subcommand(claims())
         .subcommand(words::command())
@@ -312,6 +314,47 @@ fn explain() -> Command {
             "COMMAND's output goes to standard error; the explanation goes to standard output. The exit code is COMMAND's. What \
             COMMAND leaves running is ended. Packets need CAP_NET_RAW (root) or --own-network; without them, samples of sockets \
             are the evidence.",
+        )
+}
+
+fn tune() -> Command {
+    Command::new("tune")
+        .about("Run a program again and again with one change at a time, and say which one makes it faster")
+        .override_usage("hairpin tune [OPTIONS] -- COMMAND...")
+        .arg(
+            Arg::new("COMMAND")
+                .last(true)
+                .num_args(1..)
+                .required(true)
+                .value_parser(value_parser!(OsString))
+                .help("A program that ends by itself, and its arguments; it runs unchanged"),
+        )
+        .arg(
+            valued(
+                "change",
+                "CHANGE",
+                "Try this change instead of those that the causes suggest: options such as nodelay=on,rcvbuf=1MiB, or with \
+                --own-network a setting such as net.ipv4.tcp_sack=0; may be repeated",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(
+            valued("metric", "WORD", "What is compared: exchange (mean duration), time (of the command), output (--match) [default: exchange, without exchanges time]")
+                .value_parser(PossibleValuesParser::new(TuneMetric::WORDS)),
+        )
+        .arg(valued("match", "REGEX", "With --metric output: the first group of the last match in COMMAND's output, a number; less is better"))
+        .arg(
+            valued("runs", "N", "Runs of each arm: without a change twice, with the supervisor alone, with each change")
+                .default_value("6")
+                .value_parser(value_parser!(u64).range(2..=1000)),
+        )
+        .arg(switch("own-network", "Run COMMAND in a network of its own, with only loopback"))
+        .arg(valued("seed", "NUMBER", "Seed of the order of the runs [default: random]").value_parser(value_parser!(u64)))
+        .arg(switch("json", "Print the result as one JSON object"))
+        .arg(switch("quiet", "Show no progress").short('q'))
+        .after_help(
+            "COMMAND's output goes to standard error. Options are set at connect(2) and listen(2) of all its TCP sockets; its own \
+            setsockopt(2) of them has no effect meanwhile.",
         )
 }
 

@@ -3,26 +3,23 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use hairpin_analysis::explain;
-use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted, is_in_foreground};
-use hairpin_engine::links::namespace;
 use hairpin_engine::packets::file;
 use hairpin_engine::wait::readable;
 use hairpin_engine::watching::{Leftovers, Subject, Watch};
 use hairpin_model::observed::Observed;
-use hairpin_model::{Explanation, Failure, FailureKind, Tier};
+use hairpin_model::{Explanation, Tier};
 use hairpin_report::explanation::write_explanation;
 use hairpin_report::terminal::render_explanation;
 
 use super::exit::{Exit, Stopped};
-use super::link::{cannot_run, exit_code, run_watched};
+use super::link::{exit_code, run_watched};
 use super::output;
+use super::watched::{self, How, unready};
 use crate::interrupt::Signals;
-use crate::linux::streams::to_standard_error;
 
 /// Explains what the arguments name.
 ///
@@ -55,8 +52,8 @@ fn of_file(path: &Path) -> Result<Explanation, Stopped> {
     let opened = opened.map_err(|error| {
         Stopped::usage(format!("cannot read {}: {error} (hint: give a pcap or pcapng file)", path.display()))
     })?;
-    let packets = file::read(opened)
-        .map_err(|failure| Stopped::usage(format!("cannot read {}: {failure}", path.display())))?;
+    let packets =
+        file::read(opened).map_err(|failure| Stopped::usage(format!("cannot read {}: {failure}", path.display())))?;
     Ok(explain(Observed { packets, programs: None }, Tier::File, path.display().to_string()))
 }
 
@@ -65,71 +62,40 @@ fn of_link(matches: &ArgMatches) -> Result<(Explanation, Exit), Stopped> {
     let leftovers = Leftovers::adopt();
     let (exit, observed) = run_watched(matches)?;
     leftovers.end();
-    let words = matches.get_many::<OsString>("COMMAND").unwrap_or_default().map(|word| word.to_string_lossy());
-    let mut explanation = explain(observed, Tier::OwnNamespace, words.collect::<Vec<_>>().join(" "));
-    explanation.exit_code = Some(exit.code());
-    Ok((explanation, exit))
+    let words: Vec<OsString> = matches.get_many::<OsString>("COMMAND").unwrap_or_default().cloned().collect();
+    Ok((of_observed(observed, Some(Tier::OwnNamespace), &words, exit), exit))
 }
 
 /// Runs a command and watches it.
 fn of_command(words: &[OsString], has_own_network: bool) -> Result<(Explanation, Exit), Stopped> {
     if has_own_network {
-        namespace::prepare()
-            .map_err(|why_not| Stopped::failed(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
+        watched::prepare_own_network()?;
     }
-    let network = has_own_network.then(namespace::fresh).transpose().map_err(|failure| Stopped::failed(&failure))?;
-    let network = network.as_ref().map(namespace::path_of);
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
-    let leftovers = Leftovers::adopt();
-    let places: Vec<&Path> = network.as_deref().into_iter().collect();
-    let watch = Watch::begin(Subject::Children, &places).map_err(|failure| Stopped::failed(&failure))?;
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdout(to_standard_error().map_err(|failure| Stopped::failed(&failure))?);
-    let started = match &network {
-        Some(network) => Guest::start(&mut command, network, Group::Shared),
-        None => Guest::start_here(&mut command).map_err(NotStarted::Program),
-    };
-    let guest = started.map_err(|why| match why {
-        NotStarted::Program(error) => cannot_run(&words[0], &error),
-        NotStarted::Link(failure) => Stopped::failed(&failure),
-    })?;
-    let status = wait(guest, &signals).map_err(|failure| Stopped::failed(&failure))?;
-    let (packets, programs) = watch.finish();
-    let ended = leftovers.end();
-    if ended > 0 {
-        output::note(&format!("note  ended what the command left running: {ended} processes"));
+    let how = How { own_network: has_own_network.then_some(&[]), ..How::default() };
+    let ran = watched::run(words, how, &signals)?;
+    if ran.left > 0 {
+        output::note(&format!("note  ended what the command left running: {} processes", ran.left));
     }
-    let tier = match (&programs.no_packets, has_own_network) {
-        (Some(_), _) => Tier::Samples,
-        (None, true) => Tier::OwnNamespace,
-        (None, false) => Tier::Packets,
-    };
-    let subject: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    let mut explanation = explain(Observed { packets, programs: Some(programs) }, tier, subject.join(" "));
-    let code = exit_code(status);
-    explanation.exit_code = Some(code);
-    Ok((explanation, Exit::Of(code)))
+    let exit = Exit::Of(exit_code(ran.status));
+    let tier = has_own_network.then_some(Tier::OwnNamespace);
+    Ok((of_observed(ran.observed, tier, words, exit), exit))
 }
 
-fn unready(error: std::io::Error) -> Failure {
-    Failure::new(&error, format!("cannot prepare to watch: {error}"), "is a limit on open files (ulimit -n) reached?")
+/// Explains what a command did.
+pub(super) fn of_observed(observed: Observed, tier: Option<Tier>, words: &[OsString], exit: Exit) -> Explanation {
+    let has_packets = observed.programs.as_ref().is_some_and(|programs| programs.no_packets.is_none());
+    let tier = match tier {
+        _ if !has_packets => Tier::Samples,
+        Some(tier) => tier,
+        None => Tier::Packets,
+    };
+    Explanation { exit_code: Some(exit.code()), ..explain(observed, tier, subject(words)) }
 }
 
-/// Waits until the command ends, and forwards signals to it.
-fn wait(mut guest: Guest, signals: &Signals) -> Result<ExitStatus, Failure> {
-    loop {
-        match guest.wait(&[signals.file()], None).map_err(unready)? {
-            GuestEvent::Ended(status) => return Ok(status),
-            GuestEvent::Others(_) => {
-                let keys_reach_command = is_in_foreground();
-                for signal in signals.take() {
-                    if !(keys_reach_command && Signals::is_of_a_key(signal)) {
-                        guest.signal(signal);
-                    }
-                }
-            }
-        }
-    }
+/// The command as one text.
+pub(super) fn subject(words: &[OsString]) -> String {
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Watches what runs already.

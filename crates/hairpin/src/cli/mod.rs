@@ -24,7 +24,9 @@ pub mod report;
 pub mod runs;
 pub mod serve;
 mod serve_list;
+mod tune;
 mod two_hosts;
+mod watched;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -100,6 +102,7 @@ fn dispatch(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> 
         Some(("report", matches)) => report::run(matches),
         Some(("analyse", matches)) => analyse::run(matches),
         Some(("explain", matches)) => explain::run(matches),
+        Some(("tune", matches)) => tune::run(matches),
         Some(("compare", matches)) if matches.contains_id("run") => gate::run(program, matches),
         Some(("compare", matches)) => compare::run(matches),
         Some(("runs", matches)) if matches.get_flag("clean") => clean::run(matches),

@@ -9,8 +9,11 @@ use super::super::peer::{Peer, quantile};
 use super::one_request_per_round_trip::judge_sequence;
 use super::{Judged, Rule};
 
-pub(super) const RULE: Rule =
-    Rule { code: Cause::ApplicationWindow, judge, explains: &[Cause::OneRequestPerRoundTrip, Cause::CongestionWindow] };
+pub(super) const RULE: Rule = Rule {
+    code: Cause::ApplicationWindow,
+    judge,
+    explains: &[Cause::OneRequestPerRoundTrip, Cause::CongestionWindow],
+};
 
 /// Messages that only give permission to send are at most this long, for instance WINDOW_UPDATE (RFC 9113, section 6.9) with
 /// TLS.

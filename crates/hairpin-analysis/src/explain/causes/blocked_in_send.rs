@@ -51,26 +51,22 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     )
 }
 
-/// The times in which the client of a connection had no window for a full segment.
+/// The times in which the server waited for room in the window of a client: what it sent next did not fit before.
 fn full(connection: &Connection) -> Vec<(u64, u64)> {
-    let (mut times, mut since_ns, mut sent) = (Vec::new(), None, false);
-    for packet in connection.packets() {
-        if packet.from == End::Server {
-            sent |= packet.end_byte > packet.first_byte;
-            continue;
-        }
-        let Some(window_bytes) = packet.window_bytes.filter(|_| sent && !packet.syn) else { continue };
-        let is_full = window_bytes < connection.mss_bytes().min(1_460);
-        match since_ns {
-            None if is_full => since_ns = Some(packet.at_ns),
-            Some(from_ns) if !is_full => {
-                times.push((from_ns, packet.at_ns));
-                since_ns = None;
+    let (mut times, mut edge, mut edge_before) = (Vec::new(), None, None);
+    let mut last_ns = 0;
+    for packet in connection.packets().iter().filter(|packet| !packet.syn) {
+        if packet.from == End::Client {
+            let admitted = packet.ack_byte.zip(packet.window_bytes).map(|(ack, window)| ack.saturating_add(window));
+            edge = edge.max(admitted);
+        } else if packet.end_byte > packet.first_byte {
+            let waited = packet.at_ns.saturating_sub(last_ns) >= MIN_FULL_NS;
+            if waited && edge_before.is_some_and(|edge| packet.end_byte > edge) {
+                times.push((last_ns, packet.at_ns));
             }
-            _ => {}
+            (last_ns, edge_before) = (packet.at_ns, edge);
         }
     }
-    times.retain(|(from_ns, until_ns)| until_ns - from_ns >= MIN_FULL_NS);
     times
 }
 
@@ -87,8 +83,8 @@ fn are_silent(peer: &Peer, slow: &Connection, (from_ns, until_ns): (u64, u64)) -
         let after = sends(other, until_ns, until_ns + MAX_RESUME_NS);
         if before || after {
             active += 1;
-            // What was on its way when the window filled is no service.
-            silent += usize::from(after && !sends(other, from_ns + length_ns / 4, until_ns - 1));
+            // The send buffer takes some data after the window has filled, and until then the others are served.
+            silent += usize::from(after && !sends(other, until_ns - length_ns / 2, until_ns - 1));
         }
     }
     active > 0 && f64::from(u32::try_from(silent).unwrap_or(u32::MAX)) >= MIN_SILENT_SHARE * f64::from(active)

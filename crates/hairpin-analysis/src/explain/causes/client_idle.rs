@@ -25,10 +25,7 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     (share >= MIN_IDLE_SHARE && median_ns >= MIN_PAUSE_NS).then(|| Judged {
         share: Some(share),
         saved: None,
-        evidence: vec![
-            Fact::number(evidence::EXCHANGES, pauses as f64),
-            Fact::number(evidence::WAIT_NS, median_ns),
-        ],
+        evidence: vec![Fact::number(evidence::EXCHANGES, pauses as f64), Fact::number(evidence::WAIT_NS, median_ns)],
         worst,
     })
 }

@@ -32,9 +32,8 @@ pub(super) fn judge_sequence(peer: &Peer) -> Option<Judged<'_>> {
         let pause_ns = MAX_PAUSE_SHARE * connection.vantage.round_trip_ns().unwrap_or(round_trip_ns) as f64;
         exchange.is_complete() && exchange.place > 0 && (exchange.idle_before_ns as f64) <= pause_ns
     };
-    let waits = peer.waits(|connection, exchange| {
-        if follows(connection, exchange) { exchange.ns_in(&PATH) } else { 0 }
-    });
+    let waits =
+        peer.waits(|connection, exchange| if follows(connection, exchange) { exchange.ns_in(&PATH) } else { 0 });
     if waits.affected.len() < MIN_SEQUENCE {
         return None;
     }

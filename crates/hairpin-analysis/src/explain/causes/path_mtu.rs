@@ -44,7 +44,11 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
         share: Some((lasted.iter().sum::<f64>() / peer.elapsed_ns().max(1) as f64).min(1.0)),
         saved: middle_half(&lasted),
         evidence: vec![Fact::word(evidence::END, one.from.word())],
-        worst: worst.exchanges.iter().max_by_key(|exchange| exchange.duration_ns()).map(|exchange| (*worst, exchange)),
+        worst: worst
+            .exchanges
+            .iter()
+            .max_by_key(|exchange| exchange.duration_ns())
+            .map(|exchange| (*worst, exchange)),
     };
     let mtu_bytes = peer.connections.iter().filter_map(|one| one.observed.path_mtu_bytes).min();
     Some(
@@ -72,7 +76,8 @@ fn never_arrived(connection: &Connection, from: End) -> Option<NeverArrived> {
     let (&(first_byte, lost_bytes), &(_, began_ns, last_ns)) =
         again.iter().filter(|(_, (times, ..))| *times >= MIN_SENT).min_by_key(|((_, length), _)| *length)?;
     // Was it acknowledged before a smaller packet carried the byte?
-    let smaller = sent.iter().find(|one| one.first_byte == first_byte && one.length_bytes < lost_bytes && one.at_ns > began_ns);
+    let smaller =
+        sent.iter().find(|one| one.first_byte == first_byte && one.length_bytes < lost_bytes && one.at_ns > began_ns);
     let until_ns = smaller.map_or(u64::MAX, |packet| packet.at_ns);
     if acks.iter().any(|(at_ns, byte)| *byte > first_byte && *at_ns < until_ns) {
         return None;
@@ -81,5 +86,10 @@ fn never_arrived(connection: &Connection, from: End) -> Option<NeverArrived> {
     let arrived = connection.packets().iter().filter(|one| one.from == from && one.end_byte <= acked_byte);
     let arrived = arrived.filter(|one| one.length_bytes < lost_bytes || one.at_ns < began_ns);
     let arrived_bytes = arrived.map(|one| one.length_bytes).max().unwrap_or(0);
-    (arrived_bytes < lost_bytes).then_some(NeverArrived { from, lost_bytes, arrived_bytes, lasted_ns: last_ns - began_ns })
+    (arrived_bytes < lost_bytes).then_some(NeverArrived {
+        from,
+        lost_bytes,
+        arrived_bytes,
+        lasted_ns: last_ns - began_ns,
+    })
 }

@@ -20,25 +20,29 @@ const MIN_TOGETHER_SHARE: f64 = 0.5;
 const MIN_TOGETHER: usize = 3;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
-    let works = at_server_ns;
-    let typical_ns = quantile(peer.complete().map(|(_, exchange)| works(exchange) as f64).collect(), 0.5)?;
+    let works: Vec<(&Connection, &Exchange, u64)> =
+        peer.complete().map(|(connection, one)| (connection, one, at_server_ns(connection, one))).collect();
+    let typical_ns = quantile(works.iter().map(|(.., ns)| *ns as f64).collect(), 0.5)?;
     let min_ns = MIN_STALL_NS.max((MIN_RATIO * typical_ns) as u64);
-    let mut stalled: Vec<(&Connection, &Exchange)> =
-        peer.complete().filter(|(_, exchange)| works(exchange) >= min_ns).collect();
-    stalled.sort_by_key(|(_, exchange)| exchange.extent.ended_ns);
+    let mut stalled: Vec<(&Connection, &Exchange, u64)> =
+        works.into_iter().filter(|(.., ns)| *ns >= min_ns).collect();
+    stalled.sort_by_key(|(_, exchange, _)| exchange.extent.ended_ns);
     // Requests of clients that ask at the same time and are served in turn are also answered one after the other, but then
     // most exchanges are slow, not few.
-    let is_together = |pair: &&[(&Connection, &Exchange)]| {
-        let [(one, first), (other, second)] = pair else { return false };
+    let is_together = |pair: &&[(&Connection, &Exchange, u64)]| {
+        let [(one, first, of_first), (other, second, of_second)] = pair else { return false };
         let apart_ns = (second.extent.ended_ns - first.extent.ended_ns) as f64;
         !std::ptr::eq(*one, *other)
-            && apart_ns <= MAX_SPREAD_SHARE * works(first).min(works(second)) as f64
+            && apart_ns <= MAX_SPREAD_SHARE * (*of_first).min(*of_second) as f64
             && second.extent.began_ns < first.extent.ended_ns
     };
     let together = stalled.windows(2).filter(is_together).count() + 1;
     if together < MIN_TOGETHER || (together as f64) < MIN_TOGETHER_SHARE * stalled.len() as f64 {
         return None;
     }
-    let waits = peer.waits(|_, exchange| if works(exchange) >= min_ns { works(exchange) } else { 0 });
+    let waits = peer.waits(|connection, exchange| {
+        let ns = at_server_ns(connection, exchange);
+        if ns >= min_ns { ns } else { 0 }
+    });
     Some(Judged::of(&waits, super::MIN_SHARE)?.with(evidence::EXCHANGE_NS, Some(typical_ns)))
 }

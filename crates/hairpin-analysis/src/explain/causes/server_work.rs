@@ -1,11 +1,13 @@
 //! The server's program takes the time between a request and its answer.
 
+use std::ops::Range;
+
 use hairpin_model::Cause;
-use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::exchange_state::{ExchangeState, StateSpan};
 use hairpin_model::explanation::evidence;
 use hairpin_model::trace::End;
 
-use super::super::connection::Exchange;
+use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
 use super::slow_reader::is_window_used;
 use super::{Judged, Rule};
@@ -13,29 +15,52 @@ use super::{Judged, Rule};
 pub(super) const RULE: Rule = Rule { code: Cause::ServerWork, judge, explains: &[] };
 
 const MIN_WORK_SHARE: f64 = 0.5;
+/// A shorter time between two packets of an answer is no pause.
+const MIN_PAUSE_NS: u64 = 2_000_000;
+/// Fewer slow exchanges are outliers.
+const MIN_AFFECTED: f64 = 0.1;
 
 /// Without samples of the server's socket, packets do not tell its work from bytes that its kernel holds. These would follow
 /// an acknowledgment, and are then in a state of their own.
-const STATES: [ExchangeState; 4] = [
-    ExchangeState::ServerProgram,
-    ExchangeState::WorkOrHeld,
-    ExchangeState::ProgramOrCpu,
-    ExchangeState::NoEvidence,
-];
+const STATES: [ExchangeState; 4] =
+    [ExchangeState::ServerProgram, ExchangeState::WorkOrHeld, ExchangeState::ProgramOrCpu, ExchangeState::NoEvidence];
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
-    let waits = peer.waits(|_, exchange| at_server_ns(exchange));
-    let judged = Judged::of(&waits, MIN_WORK_SHARE)?;
+    let waits = peer.waits(at_server_ns);
+    let is_usual = waits.affected.len() as f64 >= MIN_AFFECTED * waits.exchanges as f64;
+    let judged = Judged::of(&waits, MIN_WORK_SHARE).filter(|_| is_usual)?;
     let durations = peer.complete().map(|(_, exchange)| exchange.duration_ns() as f64).collect();
     Some(judged.with(evidence::EXCHANGE_NS, quantile(durations, 0.5)))
 }
 
-/// The time that the server's program takes: until it reads the request, and for the answer, in ns.
-pub(super) fn at_server_ns(exchange: &Exchange) -> u64 {
+/// The time that the server's program takes: until it reads the request, until the answer begins, and in pauses of the answer,
+/// in ns. While an answer leaves without pauses its program writes as fast as it can be sent.
+pub(super) fn at_server_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     if !exchange.is_complete() {
         return 0;
     }
-    let unread = exchange.spans_in(&[ExchangeState::SlowReader]);
-    let unread = unread.filter(|span| span.who.end() == Some(End::Server) && !is_window_used(exchange, span));
-    exchange.ns_in(&STATES) + unread.map(|span| span.until_ns - span.from_ns).sum::<u64>()
+    let began_ns = exchange.extent.began_ns;
+    let mut last_ns = 0;
+    let mut pauses: Vec<Range<u64>> = Vec::new();
+    for packet in connection.sent_within(End::Server, began_ns, exchange.extent.ended_ns) {
+        let at_ns = packet.at_ns - began_ns;
+        if last_ns == 0 || at_ns.saturating_sub(last_ns) >= MIN_PAUSE_NS {
+            pauses.push(last_ns..at_ns);
+        }
+        last_ns = at_ns.max(1);
+    }
+    // Without packets, the answer is one moment.
+    if pauses.is_empty() {
+        pauses.push(0..exchange.duration_ns());
+    }
+    let is_work = |span: &&StateSpan| {
+        let is_unread = span.state == ExchangeState::SlowReader && span.who.end() == Some(End::Server);
+        STATES.contains(&span.state) || (is_unread && !is_window_used(exchange, span))
+    };
+    let within = |span: &StateSpan| -> u64 {
+        let parts =
+            pauses.iter().map(|pause| span.until_ns.min(pause.end).saturating_sub(span.from_ns.max(pause.start)));
+        parts.sum()
+    };
+    exchange.spans.iter().filter(is_work).map(within).sum()
 }

@@ -18,11 +18,14 @@ const MAX_READ_NS: u64 = 5_000_000;
 /// The first window of Linux (net/ipv4/tcp_output.c, `tcp_select_initial_window`).
 const FIRST_WINDOW_BYTES: u64 = 65_535;
 
+/// A reader that is a little slower than its sender always fills its window for some time.
+const MIN_READER_SHARE: f64 = 0.35;
+
 const WINDOWS: [ExchangeState; 3] =
     [ExchangeState::ReceiveWindow, ExchangeState::WindowOrReader, ExchangeState::SlowReader];
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
-    judge_windows(peer, true)
+    judge_windows(peer, true).filter(|judged| judged.share.is_some_and(|share| share >= MIN_READER_SHARE))
 }
 
 /// Whether the program did not read during this span. Samples tell; packets tell by the length of the span.

@@ -9,15 +9,12 @@ use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
 use super::{Judged, Rule};
 
-pub(super) const RULE: Rule =
-    Rule { code: Cause::SlowStartAfterIdle, judge, explains: &[Cause::CongestionWindow] };
+pub(super) const RULE: Rule = Rule { code: Cause::SlowStartAfterIdle, judge, explains: &[Cause::CongestionWindow] };
 
 /// A pause of at least the minimum retransmission time-out (include/net/tcp.h, `TCP_RTO_MIN`) resets the window.
 const MIN_PAUSE_NS: u64 = 200_000_000;
 /// The window was larger before if a flight of the transfer before was by this factor.
 const MIN_LARGER: f64 = 2.0;
-/// The first flight after a pause has the initial window (RFC 6928) or less.
-const MAX_INITIAL_SEGMENTS: u64 = 12;
 const MIN_WINDOW_SHARE: f64 = 0.3;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
@@ -46,7 +43,8 @@ fn restart(connection: &Connection, exchange: &Exchange) -> Option<(f64, f64)> {
     }
     let first = *flights(connection, exchange).first()?;
     let largest = *flights(connection, before).iter().max()?;
-    let is_reset = first <= MAX_INITIAL_SEGMENTS * connection.mss_bytes() && largest as f64 >= MIN_LARGER * first as f64;
+    // Linux halves the window for each time-out that the pause lasted (net/ipv4/tcp_output.c, `tcp_cwnd_restart`).
+    let is_reset = largest as f64 >= MIN_LARGER * first as f64;
     is_reset.then_some((first as f64, largest as f64))
 }
 

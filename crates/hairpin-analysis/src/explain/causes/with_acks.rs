@@ -1,9 +1,9 @@
 //! Segments that waited for an acknowledgment: which they were, and who held them.
 
+use hairpin_model::Fact;
 use hairpin_model::exchange_state::{Actor, ExchangeState, StateSpan};
 use hairpin_model::explanation::evidence;
 use hairpin_model::trace::End;
-use hairpin_model::{Fact, Packet};
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
@@ -15,17 +15,28 @@ const MAX_RELEASE_NS: u64 = 2_000_000;
 const STATES: [ExchangeState; 3] =
     [ExchangeState::Nagle, ExchangeState::DelayedAck, ExchangeState::NagleOrDelayedAck];
 
+/// Without packets, an acknowledgment was delayed if it took longer than a round trip by this, in ns (`TCP_DELACK_MIN` is 40 ms).
+const MIN_DELAY_NS: u64 = 10_000_000;
+
+/// Shorter holds are named only on paths of this round trip, in ns.
+const MIN_WAIT_NS: f64 = 5e6;
+const MIN_ROUND_TRIP_NS: u64 = 1_000_000;
+
 /// A held segment of an exchange.
-struct Held<'p> {
-    packet: &'p Packet,
-    /// Which of its message's segments it is, from 1.
-    number: usize,
+struct Held {
+    from: End,
+    bytes: u64,
+    /// Which of its message's segments it is, from 1; `None` without packets.
+    number: Option<usize>,
     waited_ns: u64,
     was_ack_delayed: bool,
 }
 
 /// Returns the held segments of an exchange, in the order in which they left.
-fn held<'p>(connection: &'p Connection, exchange: &Exchange) -> Vec<Held<'p>> {
+fn held(connection: &Connection, exchange: &Exchange) -> Vec<Held> {
+    if connection.packets().is_empty() {
+        return exchange.spans_in(&STATES).filter_map(|span| held_by_samples(connection, exchange, span)).collect();
+    }
     let mut runs: Vec<StateSpan> = Vec::new();
     let mut delayed_ns: Vec<u64> = Vec::new();
     for span in exchange.spans_in(&STATES) {
@@ -48,30 +59,56 @@ fn held<'p>(connection: &'p Connection, exchange: &Exchange) -> Vec<Held<'p>> {
         }?;
         let before = connection.sent_within(packet.from, exchange.extent.began_ns, packet.at_ns).count();
         let waited_ns = run.until_ns - run.from_ns;
-        Some(Held { packet, number: before.max(1), waited_ns, was_ack_delayed: 2 * delayed_ns >= waited_ns })
+        Some(Held {
+            from: packet.from,
+            bytes: packet.end_byte - packet.first_byte,
+            number: Some(before.max(1)),
+            waited_ns,
+            was_ack_delayed: 2 * delayed_ns >= waited_ns,
+        })
     };
     runs.into_iter().zip(delayed_ns).filter_map(find).collect()
+}
+
+fn held_by_samples(connection: &Connection, exchange: &Exchange, span: &StateSpan) -> Option<Held> {
+    let trace = &connection.observed.trace;
+    let [from_ns, until_ns] = [span.from_ns, span.until_ns].map(|ns| exchange.extent.began_ns + ns);
+    // The holder is the end with unsent bytes.
+    let unsent = |from: End| {
+        let samples = if from == End::Client { &trace.client.samples } else { &trace.server.samples };
+        let first = samples.partition_point(|sample| sample.at_ns < from_ns);
+        let during = samples[first..].iter().take_while(|sample| sample.at_ns < until_ns);
+        during.map(|sample| sample.not_sent_bytes).max().filter(|bytes| *bytes > 0).map(|bytes| (bytes, from))
+    };
+    let (bytes, from) = unsent(End::Client).max(unsent(End::Server))?;
+    let round_trip_ns = connection.vantage.round_trip_ns().unwrap_or(0);
+    let waited_ns = span.until_ns - span.from_ns;
+    let was_ack_delayed = waited_ns >= round_trip_ns.saturating_add(MIN_DELAY_NS);
+    Some(Held { from, bytes, number: None, waited_ns, was_ack_delayed })
 }
 
 /// Judges the waits of segments for acknowledgments. `is_small` asks for segments that are not full, `was_delayed` for
 /// acknowledgments that the receiver delayed.
 pub(super) fn judge(peer: &Peer, is_small: bool, was_delayed: bool) -> Option<Judged<'_>> {
-    let of_it = |connection: &Connection, one: &Held<'_>| {
-        let bytes = one.packet.end_byte - one.packet.first_byte;
-        (bytes < connection.mss_bytes()) == is_small && one.was_ack_delayed == was_delayed
+    let of_it = |connection: &Connection, one: &Held| {
+        // Without packets the size of a full segment is unknown.
+        let is_full = one.number.is_some() && one.bytes >= connection.mss_bytes();
+        is_full != is_small && one.was_ack_delayed == was_delayed
     };
     let waits = peer.waits(|connection, exchange| {
         let held = held(connection, exchange);
         held.iter().filter(|one| of_it(connection, one)).map(|one| one.waited_ns).sum()
     });
-    let judged = Judged::of(&waits, MIN_SHARE)?;
+    // On a short path, a hold of a round trip is nothing.
+    let is_long = peer.round_trip_ns().is_none_or(|ns| ns >= MIN_ROUND_TRIP_NS);
+    let judged = Judged::of(&waits, MIN_SHARE).filter(|_| is_long || waits.median_ns >= MIN_WAIT_NS)?;
     let (mut bytes, mut numbers, mut by_server) = (Vec::new(), Vec::new(), 0);
     for (connection, exchange) in &waits.affected {
         let longest = held(connection, exchange).into_iter().filter(|one| of_it(connection, one));
         if let Some(one) = longest.max_by_key(|one| one.waited_ns) {
-            bytes.push((one.packet.end_byte - one.packet.first_byte) as f64);
-            numbers.push(one.number as f64);
-            by_server += usize::from(one.packet.from == End::Server);
+            bytes.push(one.bytes as f64);
+            numbers.extend(one.number.map(|number| number as f64));
+            by_server += usize::from(one.from == End::Server);
         }
     }
     let end = if 2 * by_server >= bytes.len() { End::Server } else { End::Client };

@@ -30,6 +30,10 @@ impl Layers<'_> {
                 _ if is_cwnd_full => ExchangeState::CongestionWindow,
                 _ if sending.corked_at(held.start).is_some() => ExchangeState::Cork,
                 Some(false) if sample.unacked_bytes > 0 => ExchangeState::NagleOrDelayedAck,
+                // Unless the program has set TCP_NODELAY, and then no other rule is known.
+                None if self.states.reading.is_foreign && sample.unacked_bytes > 0 => {
+                    ExchangeState::NagleOrDelayedAck
+                }
                 _ => ExchangeState::Unexplained,
             };
             self.tiling.add(Rank::Sampled, held, state, way.direction.from);

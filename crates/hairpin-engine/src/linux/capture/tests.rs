@@ -7,9 +7,9 @@ use hairpin_model::trace::End;
 use proptest::prelude::*;
 
 use super::crossing::crossings;
-use crate::packets::headers::{Segment, segment};
 use super::packets::{crossed, packets};
 use super::{Frame, why_not};
+use crate::packets::headers::{Segment, segment};
 use crate::realtime::{Bracket, RealtimeMap};
 
 /// An Ethernet frame with an IPv4 header.

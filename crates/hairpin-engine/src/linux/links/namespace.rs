@@ -102,6 +102,21 @@ pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
     sysctl::set(order)
 }
 
+/// Writes these kernel settings in `namespace`: names and values.
+///
+/// # Errors
+/// If there is no such setting, or it is not one of a network namespace.
+pub fn set_all(namespace: &Path, settings: &[(String, String)]) -> Result<(), Failure> {
+    let _visit = visit(namespace)?;
+    settings.iter().try_for_each(|(name, value)| {
+        sysctl::write(name, value).map_err(|error| {
+            let hint =
+                "only settings of a network namespace can be changed: net.ipv4.*, net.ipv6.* and some of net.core.*";
+            Failure::new(&error, format!("cannot set {name}={value}: {error}"), hint)
+        })
+    })
+}
+
 /// Moves the calling thread permanently into a network namespace (setns(2)).
 pub fn enter(namespace: &Path) -> Result<(), Failure> {
     let file = File::open(namespace).map_err(|error| not_entered(namespace, &error))?;

@@ -13,6 +13,7 @@ pub(crate) mod namespace;
 pub(crate) mod packet_ring;
 pub(crate) mod packet_socket;
 pub(crate) mod process;
+pub(crate) mod seccomp;
 pub(crate) mod stream;
 
 fn done(result: libc::c_int) -> io::Result<()> {

@@ -175,8 +175,9 @@ impl PacketRing {
         let bytes = unsafe { std::slice::from_raw_parts(start.add(first), kept) };
         let realtime_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         // SAFETY: the kernel writes the address after its header, aligned to 16 bytes (`TPACKET_ALIGN`), in every slot.
-        let address: libc::sockaddr_ll =
-            unsafe { start.add(size_of::<libc::tpacket2_hdr>().next_multiple_of(16)).cast::<libc::sockaddr_ll>().read() };
+        let address: libc::sockaddr_ll = unsafe {
+            start.add(size_of::<libc::tpacket2_hdr>().next_multiple_of(16)).cast::<libc::sockaddr_ll>().read()
+        };
         let interface = Interface { index: address.sll_ifindex.cast_unsigned(), hardware: address.sll_hatype };
         let is_outgoing = address.sll_pkttype == libc::PACKET_OUTGOING;
         let had_tag = flags & libc::TP_STATUS_VLAN_VALID != 0;

@@ -20,13 +20,15 @@ use std::time::{Duration, Instant};
 
 use hairpin_loops::time::realtime_ns;
 use hairpin_model::observed::{ObservedConnection, ObservedPackets, ObservedPrograms};
+use hairpin_model::trace::End;
 use hairpin_model::{Failure, RoundTrace, SocketSample, WhyNot};
 
+pub use self::leftovers::Leftovers;
 use self::packets::AllPackets;
 use self::sockets::{Kind, Sockets};
 use self::tree::{Owner, Tree};
-pub use self::leftovers::Leftovers;
 
+use crate::cpu_quota::Throttling;
 use crate::links::namespace;
 use crate::netstat::Overflows;
 use crate::packets::Connections;
@@ -139,6 +141,7 @@ struct Watching {
     udp_drops: BTreeMap<SocketAddr, (u64, u64)>,
     began: Instant,
     began_realtime_ns: u64,
+    quota: Throttling,
     observed: ObservedPrograms,
 }
 
@@ -167,6 +170,7 @@ impl Watching {
             udp_drops: BTreeMap::new(),
             began: Instant::now(),
             began_realtime_ns: realtime_ns(),
+            quota: Throttling::begin(),
             observed: ObservedPrograms { no_packets: why_not, ..ObservedPrograms::default() },
         };
         watching.discover()?;
@@ -291,7 +295,8 @@ impl Watching {
         }
         let first_realtime_ns = self.connections.began_realtime_ns().unwrap_or(self.began_realtime_ns);
         let began_ns = first_realtime_ns.min(self.began_realtime_ns);
-        let [packets_later_ns, samples_later_ns] = [first_realtime_ns, self.began_realtime_ns].map(|ns| ns - began_ns);
+        let [packets_later_ns, samples_later_ns] =
+            [first_realtime_ns, self.began_realtime_ns].map(|ns| ns - began_ns);
         let mut packets = std::mem::take(&mut self.connections).finish(None);
         packets.connections.retain(|connection| self.is_of_subject(connection));
         for connection in &mut packets.connections {
@@ -301,11 +306,13 @@ impl Watching {
             }
         }
         self.add_samples(&mut packets.connections, samples_later_ns);
-        let name = |address: &SocketAddr| self.owners.get(address).map_or_else(String::new, |owner| owner.program.clone());
+        let name =
+            |address: &SocketAddr| self.owners.get(address).map_or_else(String::new, |owner| owner.program.clone());
         let dropped = self.udp_drops.iter().filter(|(_, (first, last))| last > first);
         let udp_drops = dropped.map(|(address, (first, last))| (*address, name(address), last - first)).collect();
         let observed = ObservedPrograms {
             waited_for_cpu_ns: self.tree.waited_ns(),
+            stopped_by_quota_ns: self.quota.ns(),
             duration_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             udp_drops,
             listen_overflows,
@@ -325,9 +332,11 @@ impl Watching {
         if let Subject::Port(port) = self.subject {
             return client.port() == port || server.port() == port;
         }
-        let unspecified = |address: SocketAddr| self.listening.iter().any(|one| {
-            one.port() == address.port() && (one.ip() == address.ip() || one.ip().is_unspecified())
-        });
+        let unspecified = |address: SocketAddr| {
+            self.listening
+                .iter()
+                .any(|one| one.port() == address.port() && (one.ip() == address.ip() || one.ip().is_unspecified()))
+        };
         self.samples.contains_key(&(client, server))
             || self.samples.contains_key(&(server, client))
             || unspecified(server)
@@ -361,6 +370,9 @@ impl Watching {
                 // The SYN counts as an acknowledged byte at the end that sent it first.
                 samples.iter_mut().for_each(|sample| sample.acked_bytes = sample.acked_bytes.saturating_sub(1));
             }
+            if !connection.has_handshake && !connection.trace.packets.is_empty() {
+                count_from_the_first_packet(connection, is_client, &mut samples);
+            }
             let end = if is_client { &mut connection.trace.client } else { &mut connection.trace.server };
             end.samples = samples;
         }
@@ -371,5 +383,30 @@ impl Watching {
                 owner.map(|owner| owner.program.clone())
             });
         }
+    }
+}
+
+/// Makes samples count bytes as packets do, if the connection began before the first packet.
+fn count_from_the_first_packet(connection: &ObservedConnection, is_client: bool, samples: &mut [SocketSample]) {
+    let own = if is_client { End::Client } else { End::Server };
+    // Bytes before the first packet: the median difference, since a sample and a packet are not of the same moment.
+    let before = |is_own: bool, counted: fn(&SocketSample) -> u64| {
+        let mut packets = connection.trace.packets.iter().filter(|packet| (packet.from == own) == is_own).peekable();
+        let mut highest = 0;
+        let mut differences: Vec<u64> = Vec::new();
+        for sample in samples.iter() {
+            while let Some(packet) = packets.next_if(|packet| packet.at_ns <= sample.at_ns) {
+                highest = highest.max(packet.end_byte);
+            }
+            differences.push(counted(sample).saturating_sub(highest));
+        }
+        differences.sort_unstable();
+        differences.get(differences.len() / 2).copied().unwrap_or(0)
+    };
+    let sent_before = before(true, |sample| sample.acked_bytes.saturating_add(sample.unacked_bytes));
+    let received_before = before(false, |sample| sample.received_bytes);
+    for sample in samples {
+        sample.acked_bytes = sample.acked_bytes.saturating_sub(sent_before);
+        sample.received_bytes = sample.received_bytes.saturating_sub(received_before);
     }
 }

@@ -32,7 +32,8 @@ impl AllPackets {
         packet_ring::attach_filter(socket.as_fd(), &[statement(libc::BPF_RET | libc::BPF_K, SNAP_BYTES)])
             .map_err(failed("set the packet filter"))?;
         let ring = PacketRing::new(socket.as_fd(), SLOT_BYTES, SLOTS).map_err(failed("create the packet ring"))?;
-        packet_ring::bind(socket.as_fd(), Interface { index: 0, hardware: 0 }).map_err(failed("bind the packet socket"))?;
+        packet_ring::bind(socket.as_fd(), Interface { index: 0, hardware: 0 })
+            .map_err(failed("bind the packet socket"))?;
         Ok(Self { socket, ring })
     }
 

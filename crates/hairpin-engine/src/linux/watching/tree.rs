@@ -48,7 +48,8 @@ impl Tree {
             let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { continue };
             for file in files.flatten() {
                 let Ok(target) = fs::read_link(file.path()) else { continue };
-                let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+                let inode =
+                    target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
                 if let Some(inode) = inode {
                     owners.insert(inode, Owner { process, program: program.clone() });
                 }

@@ -13,6 +13,12 @@ use crate::wire::Segments;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SockOpt(pub(crate) i32, pub(crate) i32);
 
+impl SockOpt {
+    pub(crate) fn numbers(self) -> (i32, i32) {
+        (self.0, self.1)
+    }
+}
+
 pub(crate) const NODELAY: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_NODELAY);
 pub(crate) const CORK: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_CORK);
 pub(crate) const QUICKACK: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_QUICKACK);

@@ -1,0 +1,170 @@
+//! Sets socket options of programs that Hairpin did not write, from outside: at connect(2) and listen(2), from which accepted
+//! sockets inherit most of them. The program's own setsockopt(2) of these options is held back.
+//!
+//! The supervisor is one thread, which answers until the last process with the filter has ended. If this process is killed, the
+//! kernel answers the program's next connect, listen, or setsockopt of these options with ENOSYS.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use hairpin_model::options::OptionName;
+use hairpin_model::{Failure, Options};
+use hairpin_transports::options::{foreign, is_met};
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::sockopt::{socket_protocol, socket_type};
+use rustix::net::{SocketType, ipproto};
+
+use crate::links::guest::{Group, Guest, NotStarted};
+use crate::system::seccomp::{self, Answer, Notification};
+use crate::wait::wait_with;
+
+/// What the supervisor did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Supervised {
+    /// Number of sockets on which the options were set.
+    pub changed: u64,
+    /// Of these, on how many the kernel had the asked values when the program went on.
+    pub met: u64,
+    /// Number of sockets on which the kernel refused an option.
+    pub refused: u64,
+    /// How often the program set such an option itself, without effect.
+    pub held_back: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    changed: AtomicU64,
+    met: AtomicU64,
+    refused: AtomicU64,
+    held_back: AtomicU64,
+}
+
+/// A program with its supervisor.
+pub struct Tuned {
+    pub guest: Guest,
+    counts: Arc<Counts>,
+    thread: JoinHandle<()>,
+}
+
+impl Tuned {
+    /// Starts a program, in this network namespace if there is one, and sets `options` on its TCP sockets. Without options
+    /// the supervisor only lets calls continue.
+    ///
+    /// # Errors
+    /// If the program cannot be started, or its calls cannot be watched.
+    pub fn start(command: &mut Command, options: &Options, network: Option<&Path>) -> Result<Self, NotStarted> {
+        let failed = |error: io::Error| {
+            let hint = "it needs Linux 5.6 or later, seccomp, and that no other program watches its calls";
+            NotStarted::Link(Failure::new(&error, format!("cannot set options of the program: {error}"), hint))
+        };
+        let numbers: Vec<(i32, i32)> = options.iter().map(|(name, _)| foreign::number(name)).collect();
+        let (told, tell) = io::pipe().map_err(failed)?;
+        let (go_reader, go) = io::pipe().map_err(failed)?;
+        seccomp::install_in(command, seccomp::filter(&numbers), tell, go_reader);
+        let counts = Arc::new(Counts::default());
+        let supervisor = Supervisor { options: options.clone(), counts: Arc::clone(&counts) };
+        // `spawn` returns when the program runs, and until then it waits for the supervisor.
+        let thread = std::thread::Builder::new()
+            .name("supervisor".to_owned())
+            .spawn(move || {
+                if let Ok(listener) = seccomp::listener(told, go) {
+                    supervisor.run(&listener);
+                }
+            })
+            .map_err(failed)?;
+        let guest = match network {
+            Some(network) => Guest::start(command, network, Group::Shared),
+            None => Guest::start_here(command).map_err(NotStarted::Program),
+        }?;
+        Ok(Self { guest, counts, thread })
+    }
+
+    /// Returns what the supervisor did, once all processes with the filter have ended.
+    pub fn finish(self) -> Supervised {
+        drop(self.guest);
+        drop(self.thread.join());
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Supervised {
+            changed: count(&self.counts.changed),
+            met: count(&self.counts.met),
+            refused: count(&self.counts.refused),
+            held_back: count(&self.counts.held_back),
+        }
+    }
+}
+
+struct Supervisor {
+    options: Options,
+    counts: Arc<Counts>,
+}
+
+impl Supervisor {
+    /// Answers until no process has the filter.
+    fn run(&self, listener: &OwnedFd) {
+        loop {
+            let mut files = [PollFd::new(listener, PollFlags::IN)];
+            if wait_with(&mut files, None).is_err() {
+                return;
+            }
+            let events = files[0].revents();
+            if events.contains(PollFlags::IN) {
+                match seccomp::receive(listener.as_fd()) {
+                    Ok(Some(notification)) => {
+                        let answer = self.answer(listener, &notification);
+                        seccomp::answer(listener.as_fd(), notification.id, answer);
+                    }
+                    Ok(None) => {}
+                    Err(_) => return,
+                }
+            } else if !events.is_empty() {
+                // The listener hangs up when the last process with the filter has ended.
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, listener: &OwnedFd, found: &Notification) -> Answer {
+        let descriptor = i32::try_from(found.arguments[0]).unwrap_or(-1);
+        // If the call no longer waits, the thread's id may belong to another program.
+        let socket = seccomp::borrow(found.thread, descriptor).ok();
+        let socket = socket.filter(|socket| seccomp::is_valid(listener.as_fd(), found.id) && is_tcp(socket));
+        match socket {
+            Some(_) if found.call == libc::SYS_setsockopt => {
+                self.counts.held_back.fetch_add(1, Ordering::Relaxed);
+                return Answer::Done;
+            }
+            Some(socket) if !self.options.is_empty() => self.change(&socket),
+            _ => {}
+        }
+        Answer::Continue
+    }
+
+    fn change(&self, socket: &OwnedFd) {
+        let count = |count: &AtomicU64| count.fetch_add(1, Ordering::Relaxed);
+        match foreign::set(socket.as_fd(), &self.options) {
+            Ok(()) => count(&self.counts.changed),
+            Err(_) => count(&self.counts.refused),
+        };
+        let has = |(name, asked): (OptionName, &str)| {
+            foreign::get(socket.as_fd(), name).is_ok_and(|value| is_met(name, asked, &value))
+        };
+        if self.options.iter().all(has) {
+            count(&self.counts.met);
+        }
+    }
+}
+
+/// Whether it is a TCP or Multipath TCP socket.
+fn is_tcp(socket: &OwnedFd) -> bool {
+    let is_stream = socket_type(socket).is_ok_and(|kind| kind == SocketType::STREAM);
+    let protocol = socket_protocol(socket).ok().flatten();
+    is_stream && protocol.is_some_and(|protocol| [ipproto::TCP, ipproto::MPTCP].contains(&protocol))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Tests with programs of the base system: perl opens the sockets.
+
+use std::process::{Command, Stdio};
+
+use hairpin_testing::{or_skip, works};
+
+use super::*;
+
+/// Runs a script of perl with the options set. Returns what it printed and what the supervisor did.
+fn tuned(options: &str, script: &str) -> (String, Supervised) {
+    let mut command = Command::new("perl");
+    command.args(["-MSocket", "-e", script]).stdout(Stdio::piped());
+    let mut tuned = Tuned::start(&mut command, &Options::parse(options).unwrap(), None).unwrap();
+    let (_, output) = tuned.guest.pipes();
+    let text = io::read_to_string(output.unwrap()).unwrap();
+    let status = tuned.guest.wait(&[], None);
+    assert!(matches!(status, Ok(crate::links::guest::GuestEvent::Ended(status)) if status.success()), "{text}");
+    (text, tuned.finish())
+}
+
+fn can_run() -> Result<(), String> {
+    works(&["perl", "-MSocket", "-e", "1"])
+}
+
+/// Connects to a listener of its own, and prints TCP_NODELAY of all three sockets.
+const CONNECTS: &str = r#"
+    socket(my $l, PF_INET, SOCK_STREAM, 6) or die; bind($l, sockaddr_in(0, INADDR_LOOPBACK)) or die; listen($l, 5) or die;
+    socket(my $c, PF_INET, SOCK_STREAM, 6) or die; connect($c, getsockname($l)) or die; accept(my $a, $l) or die;
+    print unpack("i", getsockopt($_, 6, 1)), " " for $l, $c, $a;
+"#;
+
+#[test]
+fn options_are_set_at_connect_and_listen_and_accepted_sockets_inherit_them() {
+    or_skip!(can_run());
+    let (shown, supervised) = tuned("nodelay=on", CONNECTS);
+    assert_eq!(shown, "1 1 1 ");
+    assert_eq!(supervised, Supervised { changed: 2, met: 2, refused: 0, held_back: 0 });
+    let (shown, supervised) = tuned("", CONNECTS);
+    assert_eq!((shown.as_str(), supervised), ("0 0 0 ", Supervised::default()));
+}
+
+#[test]
+fn the_programs_own_choice_is_held_back_on_tcp_alone() {
+    or_skip!(can_run());
+    let script = r#"
+        socket(my $t, PF_INET, SOCK_STREAM, 6) or die; socket(my $u, PF_INET, SOCK_DGRAM, 17) or die;
+        setsockopt($_, SOL_SOCKET, SO_RCVBUF, 5000) or die for $t, $u; setsockopt($t, 6, 1, 1) or die;
+        print join " ", unpack("i", getsockopt($t, SOL_SOCKET, SO_RCVBUF)) == 10000 ? "set" : "held",
+            unpack("i", getsockopt($u, SOL_SOCKET, SO_RCVBUF)) == 10000 ? "set" : "held", unpack("i", getsockopt($t, 6, 1));
+    "#;
+    let (shown, supervised) = tuned("rcvbuf=4096", script);
+    assert_eq!((shown.as_str(), supervised.held_back), ("held set 1", 1));
+}
+
+#[test]
+fn grandchildren_and_refused_connections_and_other_sockets_go_on() {
+    or_skip!(can_run());
+    let script = format!(
+        r#"if (my $pid = fork) {{ waitpid($pid, 0) }} else {{ {CONNECTS} exit }}
+        socket(my $c, PF_INET, SOCK_STREAM, 6) or die; connect($c, sockaddr_in(1, INADDR_LOOPBACK)) and die; print "$!\n";
+        socket(my $u, PF_UNIX, SOCK_STREAM, 0) or die; connect($u, sockaddr_un("/nowhere")) and die; print "$!\n";"#
+    );
+    let (shown, supervised) = tuned("nodelay=on", &script);
+    assert_eq!(shown, "1 1 1 Connection refused\nNo such file or directory\n");
+    assert_eq!(supervised.changed, 3);
+}
+
+#[test]
+fn a_refused_option_is_counted_and_the_program_goes_on() {
+    or_skip!(can_run());
+    let (shown, supervised) = tuned("congestion=no-such", CONNECTS);
+    assert_eq!(shown, "0 0 0 ");
+    assert_eq!(supervised, Supervised { changed: 0, met: 0, refused: 2, held_back: 0 });
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_an_error_and_leaves_no_thread_behind() {
+    let started = Tuned::start(&mut Command::new("/no/such/program"), &Options::default(), None);
+    assert!(matches!(started.err(), Some(NotStarted::Program(error)) if error.kind() == io::ErrorKind::NotFound));
+}

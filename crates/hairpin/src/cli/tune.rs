@@ -1,0 +1,253 @@
+//! `hairpin tune`: runs a command with one change at a time, and says which one helps.
+
+use std::ffi::OsString;
+
+use clap::ArgMatches;
+use hairpin_analysis::explain;
+use hairpin_analysis::tuning::{Suggestion, figure, saved, suggestions, verdict};
+use hairpin_engine::links::tcp;
+use hairpin_experiments::sequence::permutation;
+use hairpin_model::tuning::{Change, TriedChange, TuneMetric, TuneVerdict, Tuning};
+use hairpin_model::{Explanation, Figure, Options, Tier};
+use hairpin_report::terminal::render_tuning;
+use hairpin_report::tuning::{keep, without_option};
+use regex_lite::Regex;
+
+use super::exit::{Exit, Stopped};
+use super::explain::subject;
+use super::output;
+use super::watched::{self, How, Ran, unready};
+use crate::interrupt::Signals;
+use crate::session::drawn_seed;
+
+/// Level of the intervals of all changes together.
+const ALPHA: f64 = 0.05;
+
+struct Tune {
+    words: Vec<OsString>,
+    has_own_network: bool,
+    metric: TuneMetric,
+    pattern: Option<Regex>,
+    signals: Signals,
+    quiet: bool,
+}
+
+/// What is run in turn.
+struct Arm {
+    name: String,
+    suggestion: Option<Suggestion>,
+    supervised: bool,
+    values: Vec<f64>,
+    /// Whether the options held in all runs, and how often the program's own were held back.
+    held: bool,
+    held_back: u64,
+}
+
+/// Runs the command with each change.
+///
+/// # Errors
+/// If the command cannot be run, or shows no value of the metric.
+pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let has_own_network = matches.get_flag("own-network");
+    if has_own_network {
+        watched::prepare_own_network()?;
+    }
+    let asked = changes(matches, has_own_network)?;
+    let pattern = pattern(matches)?;
+    let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
+    let words: Vec<OsString> = matches.get_many("COMMAND").unwrap_or_default().cloned().collect();
+    let quiet = matches.get_flag("quiet");
+    let mut tune = Tune { words, has_own_network, metric: TuneMetric::Time, pattern, signals, quiet };
+    let first = tune.run(None, None)?;
+    let explanation = explain(first.observed, Tier::Packets, subject(&tune.words));
+    tune.metric = match matches.get_one::<String>("metric") {
+        Some(word) => word.parse().map_err(Stopped::usage)?,
+        None if tune.pattern.is_some() => TuneMetric::Output,
+        None if mean_exchange_ns(&explanation).is_some() => TuneMetric::Exchange,
+        None => TuneMetric::Time,
+    };
+    if tune.metric == TuneMetric::Output && tune.pattern.is_none() {
+        return Err(Stopped::usage("--metric output needs --match (hint: --match 'took ([0-9.]+) ms')"));
+    }
+    let (tried, not_tried) = if asked.is_empty() {
+        let other = other_congestion_control();
+        let (tried, without) = suggestions(&explanation, tune.metric, other.as_deref());
+        (tried.into_iter().map(Some).collect(), without.into_iter().map(without_option).collect())
+    } else {
+        (asked, Vec::new())
+    };
+    let (possible, impossible): (Vec<_>, Vec<_>) = tried
+        .into_iter()
+        .flatten()
+        .partition(|one: &Suggestion| has_own_network || matches!(one.change, Change::Options(_)));
+    let mut not_tried: Vec<String> = not_tried;
+    not_tried.extend(
+        impossible.iter().map(|one| format!("{}: a setting of the host; --own-network tries it", one.change)),
+    );
+    let runs = *matches.get_one::<u64>("runs").expect("it has a default");
+    let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
+    let arms = if possible.is_empty() { Vec::new() } else { tune.arms(possible, runs, seed)? };
+    let result = tune.result(arms, runs, not_tried);
+    if matches.get_flag("json") {
+        output::json(&result);
+    } else {
+        output::text(&render_tuning(&result, &output::look()));
+    }
+    Ok(Exit::Fine)
+}
+
+/// Returns the changes that the user asks for.
+fn changes(matches: &ArgMatches, has_own_network: bool) -> Result<Vec<Option<Suggestion>>, Stopped> {
+    let change = |text: &String| {
+        let is_setting = text.split_once('=').is_some_and(|(name, _)| name.contains('.'));
+        let change = match text.split_once('=').filter(|_| is_setting) {
+            Some(_) if !has_own_network => {
+                return Err(Stopped::usage(format!("`{text}` is a setting of the host (hint: add --own-network)")));
+            }
+            Some((name, value)) => Change::Sysctl(name.to_owned(), value.to_owned()),
+            None => Change::Options(Options::parse(text).map_err(Stopped::usage)?),
+        };
+        Ok(Some(Suggestion { change, because: None, predicted: None }))
+    };
+    matches.get_many::<String>("change").unwrap_or_default().map(change).collect()
+}
+
+fn pattern(matches: &ArgMatches) -> Result<Option<Regex>, Stopped> {
+    let Some(text) = matches.get_one::<String>("match") else { return Ok(None) };
+    let pattern = Regex::new(text).map_err(|error| Stopped::usage(format!("--match `{text}`: {error}")))?;
+    if pattern.captures_len() < 2 {
+        return Err(Stopped::usage(format!(
+            "--match `{text}` has no group (hint: put the number in parentheses: ([0-9.]+))"
+        )));
+    }
+    Ok(Some(pattern))
+}
+
+/// A congestion control that programs may use and that is not the default.
+fn other_congestion_control() -> Option<String> {
+    let used = tcp::default_congestion_control();
+    ["bbr", "cubic", "reno"].into_iter().find(|name| *name != used && tcp::may_use(name).is_ok()).map(str::to_owned)
+}
+
+/// Returns the mean duration of the exchanges with the server that takes most time.
+fn mean_exchange_ns(explanation: &Explanation) -> Option<f64> {
+    let busiest = explanation.connections.first().filter(|connection| connection.exchanges > 0)?;
+    Some(busiest.states.iter().map(|time| time.ns).sum())
+}
+
+impl Tune {
+    /// Runs the command once.
+    fn run(&self, change: Option<&Change>, supervised: Option<&Options>) -> Result<Ran, Stopped> {
+        let settings: Vec<(String, String)> = match change {
+            Some(Change::Sysctl(name, value)) => vec![(name.clone(), value.clone())],
+            _ => Vec::new(),
+        };
+        let options = match change {
+            Some(Change::Options(options)) => Some(options),
+            _ => supervised,
+        };
+        let how = How {
+            own_network: self.has_own_network.then_some(settings.as_slice()),
+            options,
+            keeps_output: self.pattern.is_some(),
+        };
+        let ran = watched::run(&self.words, how, &self.signals)?;
+        match ran.status.code() {
+            Some(0) => Ok(ran),
+            _ => Err(Stopped::with(
+                Exit::RoundsFailed,
+                format!(
+                    "`{}` ended with {} (hint: tune needs a command that succeeds)",
+                    subject(&self.words),
+                    ran.status
+                ),
+            )),
+        }
+    }
+
+    /// The value of the metric; less is better.
+    fn value(&self, ran: Ran) -> Result<f64, Stopped> {
+        let missing =
+            |what: &str| Stopped::with(Exit::Unusable, format!("a run of `{}` has {what}", subject(&self.words)));
+        match self.metric {
+            TuneMetric::Time => Ok(ran.took.as_nanos() as f64),
+            TuneMetric::Exchange => {
+                let explanation = explain(ran.observed, Tier::Packets, String::new());
+                mean_exchange_ns(&explanation).ok_or_else(|| missing("no exchange (hint: use --metric time)"))
+            }
+            TuneMetric::Output => {
+                let found = self.pattern.as_ref().and_then(|pattern| pattern.captures_iter(&ran.output).last());
+                let number = found.and_then(|found| found.get(1)?.as_str().parse().ok());
+                number.ok_or_else(|| missing("no number that --match finds in its output"))
+            }
+        }
+    }
+
+    /// Runs all arms in turn, each time in another order.
+    fn arms(&self, changes: Vec<Suggestion>, runs: u64, seed: u64) -> Result<Vec<Arm>, Stopped> {
+        let arm = |name: &str, suggestion, supervised| Arm {
+            name: name.to_owned(),
+            suggestion,
+            supervised,
+            values: Vec::new(),
+            held: true,
+            held_back: 0,
+        };
+        let mut arms =
+            vec![arm("as it is", None, false), arm("the same again", None, false), arm("supervisor", None, true)];
+        arms.extend(changes.into_iter().map(|one| arm(&one.change.to_string(), Some(one), false)));
+        let none = Options::default();
+        for number in 0..runs {
+            for place in permutation(arms.len(), seed, u32::try_from(number).unwrap_or(u32::MAX)) {
+                let arm = &mut arms[place];
+                if !self.quiet {
+                    output::note(&format!("run {} of {runs}: {}", number + 1, arm.name));
+                }
+                let change = arm.suggestion.as_ref().map(|one| &one.change);
+                let ran = self.run(change, arm.supervised.then_some(&none))?;
+                if let Some(supervised) = ran.supervised {
+                    arm.held &= supervised.refused == 0 && supervised.met == supervised.changed;
+                    arm.held_back += supervised.held_back;
+                }
+                let value = self.value(ran)?;
+                arm.values.push(value);
+            }
+        }
+        Ok(arms)
+    }
+
+    fn result(&self, arms: Vec<Arm>, runs: u64, not_tried: Vec<String>) -> Tuning {
+        let mut arms = arms.into_iter();
+        let [plain, again, supervisor] = [(); 3].map(|()| arms.next().map(|arm| arm.values).unwrap_or_default());
+        let changes: Vec<Arm> = arms.collect();
+        // Several changes are compared with one arm (Bonferroni).
+        let alpha = ALPHA / changes.len().max(1) as f64;
+        let baseline = figure(&plain, ALPHA);
+        let tried = changes.into_iter().filter_map(|arm| {
+            let Suggestion { change, because, predicted } = arm.suggestion?;
+            let measured = saved(&plain, &arm.values, alpha);
+            let part = |figure: &Figure| figure.value / baseline.as_ref().map_or(f64::NAN, |baseline| baseline.value);
+            Some(TriedChange {
+                change: change.to_string(),
+                because,
+                predicted,
+                measured_share: measured.as_ref().map(part).filter(|part| part.is_finite()),
+                verdict: if arm.held { verdict(measured) } else { TuneVerdict::NotMade },
+                measured,
+                held: arm.held,
+                held_back: arm.held_back,
+                keep: keep(&change),
+            })
+        });
+        Tuning {
+            subject: subject(&self.words),
+            metric: self.metric,
+            runs,
+            tune: tried.collect(),
+            same_again: saved(&plain, &again, ALPHA),
+            supervised: saved(&plain, &supervisor, ALPHA),
+            baseline,
+            not_tried,
+        }
+    }
+}
