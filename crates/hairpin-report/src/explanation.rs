@@ -17,6 +17,137 @@ pub fn write_explanation(explanation: &mut Explanation) {
     explanation.not_seen.extend(not_seen);
 }
 
+/// The sentence and the fix of each cause, with the keys of [`Words::value`] in braces.
+const TEXTS: &[(Cause, &str, &str)] = &[
+    (
+        Cause::NagleMeetsDelayedAck,
+        "{who} sends its {message} in several segments; {segment} waits {wait} for a delayed acknowledgment {in}",
+        "set TCP_NODELAY at the {end}, or send the {message} in one write",
+    ),
+    (
+        Cause::NagleWaits,
+        "{who} sends its {message} in several segments; {segment} waits {wait}, a round trip, for the acknowledgment of the one \
+         before {in}",
+        "set TCP_NODELAY at the {end}, or send the {message} in one write",
+    ),
+    (
+        Cause::DelayedAck,
+        "{who} may send no more until a delayed acknowledgment arrives: {wait} {in}",
+        "set TCP_QUICKACK at the receiver before each read, or raise what the sender may have in flight",
+    ),
+    (
+        Cause::ReceiveWindow,
+        "The receive window of the {end} of {place} is small ({window}): data waits {wait} for room {in}",
+        "do not set SO_RCVBUF at the {end}, so that Linux grows the buffer (net.ipv4.tcp_rmem), or set it to the rate times the \
+         round trip of {rtt}",
+    ),
+    (
+        Cause::OwnSendQueue,
+        "Data waits {wait} in the send buffer of the {end} of {place} {in}",
+        "set TCP_NOTSENT_LOWAT or a smaller SO_SNDBUF at the {end}",
+    ),
+    (
+        Cause::SlowReader,
+        "The program of the {end} of {place} reads too slowly: its receive window is full, and data waits {wait} {in}",
+        "read sooner, in a thread of its own; a larger buffer only delays the wait",
+    ),
+    (
+        Cause::BlockedInSend,
+        "The server {place} serves no client while {client} does not read: {affected} times, {wait} each",
+        "write without blocking (O_NONBLOCK with epoll), and drop messages for clients whose buffer is full",
+    ),
+    (
+        Cause::CongestionWindow,
+        "The congestion window of the {end} of {place} is full: data waits {wait} {in}",
+        "keep connections in use, so that their window is large when it is needed; send less before an answer",
+    ),
+    (
+        Cause::SlowStartAfterIdle,
+        "After a pause, transfers of {place} begin with {first} in flight instead of {earlier}, and take {wait} longer {in}",
+        "set net.ipv4.tcp_slow_start_after_idle=0 at the sender",
+    ),
+    (
+        Cause::Retransmission,
+        "{losses}, and {wait} pass {in} until they are sent again or the smaller window lets others leave",
+        "find where packets are lost: `ip -s link`, `tc -s qdisc` and the devices on the path count them",
+    ),
+    (
+        Cause::RetransmissionTimeOut,
+        "{losses}, and the sender waits {wait} for its timer {in}",
+        "find where packets are lost (`ip -s link`, `tc -s qdisc`); no later data of these messages shows a loss sooner, so a \
+         shorter minimum time-out (TCP_RTO_MIN_US, Linux 6.15) helps too",
+    ),
+    (
+        Cause::ApplicationWindow,
+        "The protocol of {place} sends {window} and then waits a round trip ({rtt}) for permission {in}: at most {rate}",
+        "raise the protocol's own window to at least the rate times the round trip (HTTP/2: SETTINGS_INITIAL_WINDOW_SIZE and \
+         WINDOW_UPDATE)",
+    ),
+    (
+        Cause::OneRequestPerRoundTrip,
+        "Each request to {place} waits for the answer before it: {affected} requests in turn, a round trip ({rtt}) each",
+        "send several requests at once (pipelining, batches, connections in parallel), or ask for more with each",
+    ),
+    (
+        Cause::ConnectionPerRequest,
+        "Requests to {place} open connections: {connections} of them, with {exchanges} exchanges each, and each takes {opening} to \
+         open",
+        "keep connections open for the next request (keep-alive, a pool)",
+    ),
+    (
+        Cause::ConnectDelayed,
+        "The first packet of {affected} of {connections} connections to {place} was lost: they open {wait} later",
+        "look for a full accept queue (`nstat -az TcpExtListenOverflows`), a firewall, or loss on the path",
+    ),
+    (
+        Cause::AcceptQueueOverflow,
+        "The accept queue of {place} was full: its kernel dropped the end of {affected} handshakes, whose clients wait a second and \
+         more",
+        "accept sooner, and raise the backlog of listen() and net.core.somaxconn",
+    ),
+    (
+        Cause::PathMtu,
+        "{mtu}",
+        "let routers' ICMP messages pass (fragmentation needed, packet too big), lower the MTU of the route, or set \
+         net.ipv4.tcp_mtu_probing=1",
+    ),
+    (
+        Cause::ServerWork,
+        "The program of the server {place} takes {wait} of the {duration} of an exchange",
+        "the network is not the cause: profile the server",
+    ),
+    (
+        Cause::ServerStalled,
+        "Requests to {place} wait {wait} {in} while the server's program does something else; the others take {duration}",
+        "do long work outside the loop that serves requests, in a thread or process of its own",
+    ),
+    (
+        Cause::CpuContention,
+        "The programs at {place} wait for a CPU: {wait} in all",
+        "give them a CPU of their own (taskset, isolcpus), or run less beside them",
+    ),
+    (
+        Cause::CpuQuota,
+        "A CPU quota stops the programs at {place}: {wait} in all",
+        "raise the quota (cpu.max of the control group)",
+    ),
+    (
+        Cause::UdpReceiveOverrun,
+        "The receive buffer of {place} was full: {affected} datagrams were dropped",
+        "raise SO_RCVBUF and net.core.rmem_max, and read sooner",
+    ),
+    (
+        Cause::ClientIdle,
+        "The client of {place} sends rarely: it is idle for {share} of the time, {wait} before an exchange",
+        "the network is not the cause: the client's program decides when it sends",
+    ),
+    (
+        Cause::LinkSaturated,
+        "The path of {place} is full at {rate}: packets wait in a queue, and the round trip grows from {rtt} to {loaded}",
+        "send slower (SO_MAX_PACING_RATE), put a queue with fq_codel at the bottleneck, or get a faster path",
+    ),
+];
+
 /// The facts of a cause, in words.
 struct Words<'c> {
     cause: &'c ExplainedCause,
@@ -85,184 +216,47 @@ impl Words<'_> {
     }
 
     fn of(&self) -> (String, String) {
-        let place = &self.cause.place;
-        let wait = self.time(names::WAIT_NS);
-        let exchanges = self.in_exchanges();
-        match self.cause.code {
-            Cause::NagleMeetsDelayedAck => (
-                format!(
-                    "{} sends its {} in several segments; {} waits {wait} for a delayed acknowledgment {exchanges}",
-                    self.who(),
-                    self.message(),
-                    self.segment()
-                ),
-                format!("set TCP_NODELAY at the {}, or send the {} in one write", self.end(), self.message()),
-            ),
-            Cause::NagleWaits => (
-                format!(
-                    "{} sends its {} in several segments; {} waits {wait}, a round trip, for the acknowledgment of the one \
-                     before {exchanges}",
-                    self.who(),
-                    self.message(),
-                    self.segment()
-                ),
-                format!("set TCP_NODELAY at the {}, or send the {} in one write", self.end(), self.message()),
-            ),
-            Cause::DelayedAck => (
-                format!("{} may send no more until a delayed acknowledgment arrives: {wait} {exchanges}", self.who()),
-                "set TCP_QUICKACK at the receiver before each read, or raise what the sender may have in flight".to_owned(),
-            ),
-            Cause::ReceiveWindow => (
-                format!(
-                    "The receive window of the {} of {place} is small ({}): data waits {wait} for room {exchanges}",
-                    self.end(),
-                    self.size(names::WINDOW_BYTES)
-                ),
-                format!(
-                    "do not set SO_RCVBUF at the {}, so that Linux grows the buffer (net.ipv4.tcp_rmem), or set it to the rate \
-                     times the round trip of {}",
-                    self.end(),
-                    self.time(names::ROUND_TRIP_NS)
-                ),
-            ),
-            Cause::OwnSendQueue => (
-                format!("Data waits {wait} in the send buffer of the {} of {place} {exchanges}", self.end()),
-                format!("set TCP_NOTSENT_LOWAT or a smaller SO_SNDBUF at the {}", self.end()),
-            ),
-            Cause::SlowReader => (
-                format!(
-                    "The program of the {} of {place} reads too slowly: its receive window is full, and data waits {wait} \
-                     {exchanges}",
-                    self.end()
-                ),
-                "read sooner, in a thread of its own; a larger buffer only delays the wait".to_owned(),
-            ),
-            Cause::BlockedInSend => (
-                format!(
-                    "The server {place} serves no client while {} does not read: {} times, {wait} each",
-                    self.word(names::CLIENT).unwrap_or("one of them"),
-                    self.count(names::AFFECTED)
-                ),
-                "write without blocking (O_NONBLOCK with epoll), and drop messages for clients whose buffer is full"
-                    .to_owned(),
-            ),
-            Cause::CongestionWindow => (
-                format!("The congestion window of the {} of {place} is full: data waits {wait} {exchanges}", self.end()),
-                "keep connections in use, so that their window is large when it is needed; send less before an answer".to_owned(),
-            ),
-            Cause::SlowStartAfterIdle => (
-                format!(
-                    "After a pause, transfers of {place} begin with {} in flight instead of {}, and take {wait} longer \
-                     {exchanges}",
-                    self.size(names::FIRST_FLIGHT_BYTES),
-                    self.size(names::EARLIER_FLIGHT_BYTES)
-                ),
-                "set net.ipv4.tcp_slow_start_after_idle=0 at the sender".to_owned(),
-            ),
-            Cause::Retransmission => (
-                format!("{}, and {wait} pass {exchanges} until they are sent again", self.losses()),
-                "find where packets are lost: `ip -s link`, `tc -s qdisc` and the devices on the path count them".to_owned(),
-            ),
-            Cause::RetransmissionTimeOut => (
-                format!("{}, and the sender waits {wait} for its timer {exchanges}", self.losses()),
-                "find where packets are lost (`ip -s link`, `tc -s qdisc`); no later data of these messages shows a loss \
-                 sooner, so a shorter minimum time-out (TCP_RTO_MIN_US, Linux 6.15) helps too"
-                    .to_owned(),
-            ),
-            Cause::ApplicationWindow => (
-                format!(
-                    "The protocol of {place} sends {} and then waits a round trip ({}) for permission {exchanges}: at most {}",
-                    self.size(names::WINDOW_BYTES),
-                    self.time(names::ROUND_TRIP_NS),
-                    self.rate()
-                ),
-                "raise the protocol's own window to at least the rate times the round trip (HTTP/2: \
-                 SETTINGS_INITIAL_WINDOW_SIZE and WINDOW_UPDATE)"
-                    .to_owned(),
-            ),
-            Cause::OneRequestPerRoundTrip => (
-                format!(
-                    "Each request to {place} waits for the answer before it: {} requests in turn, a round trip ({}) each",
-                    self.count(names::AFFECTED),
-                    self.time(names::ROUND_TRIP_NS)
-                ),
-                "send several requests at once (pipelining, batches, connections in parallel), or ask for more with each"
-                    .to_owned(),
-            ),
-            Cause::ConnectionPerRequest => (
-                format!(
-                    "Requests to {place} open connections: {} of them, with {} exchanges each, and each takes {} to open",
-                    self.count(names::CONNECTIONS),
-                    self.count(names::EXCHANGES),
-                    self.time(names::OPENING_NS)
-                ),
-                "keep connections open for the next request (keep-alive, a pool)".to_owned(),
-            ),
-            Cause::ConnectDelayed => (
-                format!(
-                    "The first packet of {} of {} connections to {place} was lost: they open {wait} later",
-                    self.count(names::AFFECTED),
-                    self.count(names::CONNECTIONS)
-                ),
-                "look for a full accept queue (`nstat -az TcpExtListenOverflows`), a firewall, or loss on the path".to_owned(),
-            ),
-            Cause::AcceptQueueOverflow => (
-                format!(
-                    "The accept queue of {place} is full: {} of {} connections wait {wait} because the server's kernel dropped \
-                     the end of their handshake",
-                    self.count(names::AFFECTED),
-                    self.count(names::CONNECTIONS)
-                ),
-                "accept sooner, and raise the backlog of listen() and net.core.somaxconn".to_owned(),
-            ),
-            Cause::PathMtu => (self.path_mtu(), {
-                "let routers' ICMP messages pass (fragmentation needed, packet too big), lower the MTU of the route, or set \
-                 net.ipv4.tcp_mtu_probing=1"
-                    .to_owned()
-            }),
-            Cause::ServerWork => (
-                format!(
-                    "The program of the server {place} takes {wait} of the {} of an exchange",
-                    self.time(names::EXCHANGE_NS)
-                ),
-                "the network is not the cause: profile the server".to_owned(),
-            ),
-            Cause::ServerStalled => (
-                format!(
-                    "Requests to {place} wait {wait} {exchanges} while the server's program does something else; the others \
-                     take {}",
-                    self.time(names::EXCHANGE_NS)
-                ),
-                "do long work outside the loop that serves requests, in a thread or process of its own".to_owned(),
-            ),
-            Cause::CpuContention => (
-                format!("The programs at {place} wait for a CPU: {wait} in all"),
-                "give them a CPU of their own (taskset, isolcpus), or run less beside them".to_owned(),
-            ),
-            Cause::CpuQuota => (
-                format!("A CPU quota stops the programs at {place}: {wait} in all"),
-                "raise the quota (cpu.max of the control group)".to_owned(),
-            ),
-            Cause::UdpReceiveOverrun => (
-                format!("The receive buffer of {place} was full: {} datagrams were dropped", self.count(names::AFFECTED)),
-                "raise SO_RCVBUF and net.core.rmem_max, and read sooner".to_owned(),
-            ),
-            Cause::ClientIdle => (
-                format!(
-                    "The client of {place} sends rarely: it is idle for {} of the time, {wait} before an exchange",
-                    share(self.cause.share.unwrap_or(0.0))
-                ),
-                "the network is not the cause: the client's program decides when it sends".to_owned(),
-            ),
-            Cause::LinkSaturated => (
-                format!(
-                    "The path of {place} is full at {}: packets wait in a queue, and the round trip grows from {} to {}",
-                    self.rate(),
-                    self.time(names::ROUND_TRIP_NS),
-                    self.time(names::LOADED_ROUND_TRIP_NS)
-                ),
-                "send slower (SO_MAX_PACING_RATE), put a queue with fq_codel at the bottleneck, or get a faster path".to_owned(),
-            ),
+        let text = TEXTS.iter().find(|text| text.0 == self.cause.code);
+        text.map_or_else(Default::default, |(_, sentence, fix)| (self.fill(sentence), self.fill(fix)))
+    }
+
+    /// Replaces each `{key}` of a template.
+    fn fill(&self, template: &str) -> String {
+        let mut parts = template.split('{');
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (key, rest) = part.split_once('}').unwrap_or((part, ""));
+            text.push_str(&self.value(key));
+            text.push_str(rest);
+        }
+        text
+    }
+
+    fn value(&self, key: &str) -> String {
+        match key {
+            "place" => self.cause.place.clone(),
+            "who" => self.who(),
+            "end" => self.end().to_owned(),
+            "message" => self.message().to_owned(),
+            "segment" => self.segment(),
+            "in" => self.in_exchanges(),
+            "losses" => self.losses(),
+            "mtu" => self.path_mtu(),
+            "rate" => self.rate(),
+            "share" => share(self.cause.share.unwrap_or(0.0)),
+            "client" => self.word(names::CLIENT).unwrap_or("one of them").to_owned(),
+            "wait" => self.time(names::WAIT_NS),
+            "duration" => self.time(names::EXCHANGE_NS),
+            "rtt" => self.time(names::ROUND_TRIP_NS),
+            "loaded" => self.time(names::LOADED_ROUND_TRIP_NS),
+            "opening" => self.time(names::OPENING_NS),
+            "window" => self.size(names::WINDOW_BYTES),
+            "first" => self.size(names::FIRST_FLIGHT_BYTES),
+            "earlier" => self.size(names::EARLIER_FLIGHT_BYTES),
+            "affected" => self.count(names::AFFECTED),
+            "exchanges" => self.count(names::EXCHANGES),
+            "connections" => self.count(names::CONNECTIONS),
+            unknown => format!("{{{unknown}}}"),
         }
     }
 
@@ -353,4 +347,53 @@ fn evidence(explanation: &Explanation) -> (Vec<String>, Vec<String>) {
         );
     }
     (seen, not_seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::Fact;
+
+    use super::*;
+
+    fn cause(code: Cause, evidence: Vec<Fact>) -> ExplainedCause {
+        let text = CauseText::default();
+        ExplainedCause {
+            code,
+            place: "10.0.0.2:80".to_owned(),
+            share: Some(0.9),
+            saved_if_fixed_ns: None,
+            evidence,
+            text,
+        }
+    }
+
+    #[test]
+    fn every_cause_has_a_sentence_and_a_fix_without_unknown_keys() {
+        for code in Cause::ALL {
+            let cause = cause(*code, Vec::new());
+            let (sentence, fix) = Words { cause: &cause }.of();
+            assert!(sentence.len() > 20 && fix.len() > 20, "{code}: {sentence} {fix}");
+            assert!(!sentence.contains(['{', '}']) && !fix.contains(['{', '}']), "{code}: {sentence} {fix}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_has_the_figures_of_its_evidence() {
+        let evidence = vec![
+            Fact::number(names::AFFECTED, 39.0),
+            Fact::number(names::EXCHANGES, 40.0),
+            Fact::number(names::WAIT_NS, 43.1e6),
+            Fact::number(names::HELD_BYTES, 1000.0),
+            Fact::number(names::HELD_SEGMENT, 2.0),
+            Fact::word(names::END, End::Server.word()),
+        ];
+        let cause = cause(Cause::NagleMeetsDelayedAck, evidence);
+        let (sentence, fix) = Words { cause: &cause }.of();
+        assert_eq!(
+            sentence,
+            "The server 10.0.0.2:80 sends its answer in several segments; segment 2 (1000 B) waits 43.1 ms for a delayed \
+             acknowledgment in 39 of 40 exchanges"
+        );
+        assert_eq!(fix, "set TCP_NODELAY at the server, or send the answer in one write");
+    }
 }

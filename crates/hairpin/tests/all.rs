@@ -40,6 +40,7 @@ mod small_writes;
 mod support;
 mod sysctls;
 mod three_flows;
+mod tune;
 mod two_hosts;
 mod two_hosts_limits;
 mod two_hosts_serving;

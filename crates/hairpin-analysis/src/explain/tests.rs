@@ -268,7 +268,7 @@ fn large_packets_that_never_arrive_are_named() {
     let large = *scene.packets.last().unwrap();
     let mut at_ns = large.at_ns;
     for round in 0..5 {
-        at_ns += 200 * MS << round;
+        at_ns += (200 * MS) << round;
         scene.packets.push(Packet { at_ns, ..large });
     }
     let explanation = of_all(vec![scene]);

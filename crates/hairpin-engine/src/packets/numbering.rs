@@ -64,7 +64,8 @@ impl Numbering {
 /// The window that a segment advertises, in bytes; `None` if the scale is unknown. Windows are scaled if both SYNs offered
 /// it, except in the SYNs themselves (RFC 7323, section 2).
 pub(crate) fn window_bytes(segment: &Segment, own: Option<&Numbering>, other: Option<&Numbering>) -> Option<u64> {
-    let own = own.filter(|own| own.has_syn && other.is_none_or(|other| other.has_syn))?;
-    let is_scaled = other.is_some_and(|other| other.window_shift.is_some()) && !segment.syn;
-    Some(u64::from(segment.window) << own.window_shift.filter(|_| is_scaled).unwrap_or(0))
+    let (own, other) = (own?, other?);
+    let is_scaled = other.window_shift.is_some() && !segment.syn;
+    let window_bytes = u64::from(segment.window) << own.window_shift.filter(|_| is_scaled).unwrap_or(0);
+    (own.has_syn && other.has_syn).then_some(window_bytes)
 }

@@ -31,6 +31,14 @@ pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWrite
     unsafe { command.pre_exec(enter) };
 }
 
+/// Makes the kernel kill the program of `command` when the thread that spawns it ends.
+pub(crate) fn die_with_this_thread(command: &mut Command) {
+    let starter = std::process::id();
+    let die = move || if die_with_parent(starter) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) };
+    // SAFETY: between fork and exec, `die` only makes system calls; it allocates nothing and takes no locks.
+    unsafe { command.pre_exec(die) };
+}
+
 /// Returns the steps of [`run_in`] that the kernel refused. Call it after spawning the command.
 pub(crate) fn refusals(reader: &mut PipeReader) -> io::Result<Vec<Refusal>> {
     let mut bytes = [0; 4 * Refusal::BYTES];

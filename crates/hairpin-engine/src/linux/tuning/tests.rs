@@ -74,6 +74,22 @@ fn a_refused_option_is_counted_and_the_program_goes_on() {
 }
 
 #[test]
+fn a_program_that_loses_its_supervisor_gets_an_error_and_does_not_hang() {
+    or_skip!(can_run());
+    let mut command = Command::new("perl");
+    let script = "socket(my $s, PF_INET, SOCK_STREAM, 6) or die; connect($s, sockaddr_in(1, INADDR_LOOPBACK)) and die; print 0 + $!";
+    command.args(["-MSocket", "-e", script]).stdout(Stdio::piped());
+    let (told, tell) = io::pipe().unwrap();
+    let (go_reader, go) = io::pipe().unwrap();
+    seccomp::install_in(&mut command, seccomp::filter(&[]), tell, go_reader);
+    let supervisor = std::thread::spawn(move || drop(seccomp::listener(told, go)));
+    let mut child = command.spawn().unwrap();
+    supervisor.join().unwrap();
+    let shown = io::read_to_string(child.stdout.take().unwrap()).unwrap();
+    assert_eq!((shown, child.wait().unwrap().success()), (libc::ENOSYS.to_string(), true));
+}
+
+#[test]
 fn a_program_that_does_not_exist_is_an_error_and_leaves_no_thread_behind() {
     let started = Tuned::start(&mut Command::new("/no/such/program"), &Options::default(), None);
     assert!(matches!(started.err(), Some(NotStarted::Program(error)) if error.kind() == io::ErrorKind::NotFound));

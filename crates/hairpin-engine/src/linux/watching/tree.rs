@@ -109,27 +109,30 @@ fn descendants(roots: &[u32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
-    use std::net::TcpListener;
+    use std::net::UdpSocket;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::process::{Command, Stdio};
 
     use super::*;
 
     #[test]
     fn grandchildren_and_their_sockets_are_found() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let tree = Tree::of_this_process();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let inode = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
         let mut command = Command::new("sh");
-        let script = "sh -c 'echo ready; read line' & wait";
-        let mut shell = command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Its standard input is the socket, which the inner shell inherits.
+        command.args(["-c", "sh -c 'echo ready; read line' 3<&0 & wait"]);
+        command.stdin(OwnedFd::from(socket)).stdout(Stdio::piped());
+        let mut shell = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert!(tree.processes().contains(&shell.id()), "{:?}", tree.processes());
-        assert!(Tree::of(shell.id()).processes().len() >= 2);
-        // The shell inherits no descriptor of a listener: standard sockets close on exec.
-        assert_eq!(tree.sockets(), HashMap::new());
-        drop(shell.stdin.take());
+        assert!(Tree::of(shell.id()).processes().contains(&shell.id()));
+        let inode = inode.to_str().unwrap().trim_start_matches("socket:[").trim_end_matches(']').parse().unwrap();
+        assert_eq!(tree.sockets().get(&inode).map(|owner| owner.program.as_str()), Some("sh"));
+        shell.kill().unwrap();
         shell.wait().unwrap();
-        assert_eq!(tree.processes(), []);
-        drop(listener);
+        assert!(!tree.processes().contains(&shell.id()));
     }
 }
