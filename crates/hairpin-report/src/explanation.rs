@@ -1,9 +1,12 @@
 //! The words of an explanation: a sentence and a fix for each cause, what was seen and what was not.
 
 use hairpin_model::explanation::evidence as names;
-use hairpin_model::quantities::{byte_rate, bytes, count, counted, duration, share};
+use hairpin_model::quantities::{DASH, byte_rate, bytes, count, counted, duration, share};
 use hairpin_model::trace::End;
-use hairpin_model::{Cause, CauseText, ExplainedCause, Explanation, FactValue, RangeNs, Tier, VantagePoint};
+use hairpin_model::{
+    Cause, CauseText, ExplainedCause, ExplainedConnection, Explanation, FactValue, RangeNs, StateUnion, Tier,
+    VantagePoint,
+};
 
 /// Writes the texts of an explanation.
 pub fn write_explanation(explanation: &mut Explanation) {
@@ -278,8 +281,70 @@ impl Words<'_> {
     }
 }
 
+/// Returns the first cause and the others; without one, what can be said.
+pub(crate) fn answer(explanation: &Explanation) -> Result<(&ExplainedCause, &[ExplainedCause]), &'static str> {
+    match explanation.causes.split_first() {
+        Some(found) => Ok(found),
+        None if explanation.connections.is_empty() => {
+            Err("No TCP connection was seen, so there is nothing to explain.")
+        }
+        None => Err("No known cause takes a notable part of the time of the exchanges."),
+    }
+}
+
+/// Returns `nagle-waits: 93 % of the time of these exchanges; an exchange with it would save 40 ms to 44 ms`.
+pub(crate) fn cost(cause: &ExplainedCause) -> String {
+    let of_time = cause.share.map(|part| format!("{} of the time of these exchanges", share(part)));
+    let saves =
+        cause.saved_if_fixed_ns.as_ref().map(|range| format!("an exchange with it would save {}", saved(range)));
+    let evidence: Vec<String> = [of_time, saves].into_iter().flatten().collect();
+    format!("{}: {}", cause.code, evidence.join("; "))
+}
+
+/// A sentence of a cause after the first, with its share and its fix.
+pub(crate) fn told(cause: &ExplainedCause) -> String {
+    let part = cause.share.map(|part| format!(" ({})", share(part))).unwrap_or_default();
+    format!("{}{part}. Fix: {}.", cause.text.sentence, cause.text.fix)
+}
+
+/// The ends of a connection, or of all connections to a server.
+pub(crate) fn head(connection: &ExplainedConnection) -> String {
+    let [client, server] = &connection.ends;
+    let number = connection.connections;
+    let number = if number > 1 { format!(" ({} connections)", count(number)) } else { String::new() };
+    format!("{client} -> {server}{number}")
+}
+
+/// The exchanges of a connection in figures.
+pub(crate) fn figures(connection: &ExplainedConnection) -> String {
+    let time = |ns: Option<u64>| ns.map_or_else(|| DASH.to_owned(), |ns| duration(ns as f64));
+    let [sent, received] = connection.bytes.map(|count| bytes(count as f64));
+    format!(
+        "{}, p50 {}, p99 {}; {sent} sent, {received} received; shortest round trip {}",
+        counted(connection.exchanges, "exchange"),
+        time(connection.p50_ns),
+        time(connection.p99_ns),
+        time(connection.min_round_trip_ns)
+    )
+}
+
+/// The unions that take a tenth of the time, and what would separate them.
+pub(crate) fn unions(connection: &ExplainedConnection) -> Vec<String> {
+    let takes_time = |union: &&StateUnion| {
+        connection.states.iter().any(|time| time.state == union.name && time.share >= MIN_UNION_SHARE)
+    };
+    let text = |union: &StateUnion| {
+        let of: Vec<&str> = union.of.iter().map(|state| state.word()).collect();
+        let by = union.separated_by.join(" or ");
+        format!("not separable here: {} is one of {}; to tell: {by}", union.name, of.join(", "))
+    };
+    connection.unions.iter().filter(takes_time).map(text).collect()
+}
+
+const MIN_UNION_SHARE: f64 = 0.1;
+
 /// Returns what each exchange would save: `40 ms to 44 ms`.
-pub(crate) fn saved(range: &RangeNs) -> String {
+fn saved(range: &RangeNs) -> String {
     let [low, high] = [range.low, range.high].map(duration);
     if low == high { low } else { format!("{low} to {high}") }
 }

@@ -14,6 +14,7 @@ mod vantage;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::explanation::evidence;
 use hairpin_model::observed::{Observed, ObservedConnection, ObservedPackets, ObservedPrograms};
 use hairpin_model::{
@@ -36,6 +37,19 @@ const MIN_CPU_WAIT_SHARE: f64 = 0.3;
 const MIN_CPU_WAIT_NS: f64 = 50e6;
 const MIN_CPU_WAIT_EACH_NS: f64 = 1e6;
 const MIN_QUOTA_SHARE: f64 = 0.3;
+
+/// States in which a program must act, or its kernel in its name.
+const OF_PROGRAMS: [ExchangeState; 9] = [
+    ExchangeState::ClientIdle,
+    ExchangeState::ServerProgram,
+    ExchangeState::WaitingForCpu,
+    ExchangeState::ProgramOrCpu,
+    ExchangeState::SendCall,
+    ExchangeState::SlowReader,
+    ExchangeState::WakeUp,
+    ExchangeState::IdleOrHeld,
+    ExchangeState::WorkOrHeld,
+];
 
 /// An exchange is drawn with the waits that are at least one part in so many of it.
 const MAX_WAITS: u64 = 20;
@@ -144,20 +158,22 @@ fn of_programs(programs: &ObservedPrograms, peers: &[Peer], causes: &mut Vec<Exp
             [Some(overflows), length].into_iter().flatten().collect(),
         ));
     }
-    let busiest = peers.first().filter(|peer| peer.elapsed_ns() > 0);
-    let waited_ns = programs.waited_for_cpu_ns.max(programs.stopped_by_quota_ns) as f64;
-    let is_contended = |peer: &&Peer| {
+    if let Some(peer) = peers.first() {
+        let waited_ns = programs.waited_for_cpu_ns.max(programs.stopped_by_quota_ns) as f64;
+        // A wait for a CPU is a part of the time in which a program must act.
+        let of_programs_ns: u64 = peer.exchanges().map(|(_, exchange)| exchange.ns_in(&OF_PROGRAMS)).sum();
+        let share = waited_ns.min(of_programs_ns as f64) / peer.elapsed_ns().max(1) as f64;
         let each_ns = MIN_CPU_WAIT_EACH_NS * peer.exchanges().count() as f64;
-        waited_ns >= MIN_CPU_WAIT_NS.max(each_ns).max(MIN_CPU_WAIT_SHARE * peer.elapsed_ns() as f64)
-    };
-    if let Some(peer) = busiest.filter(is_contended) {
-        let share = (waited_ns / peer.elapsed_ns() as f64).min(1.0);
-        let quota = programs.stopped_by_quota_ns as f64 >= MIN_QUOTA_SHARE * waited_ns;
-        let code = if quota { Cause::CpuQuota } else { Cause::CpuContention };
-        let wait = Fact::number(evidence::WAIT_NS, waited_ns);
-        // What looked like work of a program was a wait for a CPU.
-        causes.retain(|cause| ![Cause::ServerWork, Cause::ServerStalled, Cause::ClientIdle].contains(&cause.code));
-        found.push(cause(code, peer.server.to_string(), Some(share), None, vec![wait]));
+        if waited_ns >= MIN_CPU_WAIT_NS.max(each_ns) && share >= MIN_CPU_WAIT_SHARE {
+            let quota = programs.stopped_by_quota_ns as f64 >= MIN_QUOTA_SHARE * waited_ns;
+            let code = if quota { Cause::CpuQuota } else { Cause::CpuContention };
+            let wait = Fact::number(evidence::WAIT_NS, waited_ns);
+            // What looked like work of a program was a wait for a CPU.
+            causes
+                .retain(|cause| ![Cause::ServerWork, Cause::ServerStalled, Cause::ClientIdle].contains(&cause.code));
+            let place = causes.iter().position(|cause| cause.share.unwrap_or(1.0) < share).unwrap_or(causes.len());
+            causes.insert(place, cause(code, peer.server.to_string(), Some(share), None, vec![wait]));
+        }
     }
     // What a counter of the kernel shows needs no interpretation.
     causes.splice(0..0, found);

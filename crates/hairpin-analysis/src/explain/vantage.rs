@@ -13,8 +13,9 @@ use hairpin_model::{Packet, VantagePoint};
 const MIN_LOSS_NS: u64 = 1_000_000;
 /// If at least this share of the packets was seen at both ends, those without an arrival were lost.
 const MIN_SEEN_TWICE: f64 = 0.5;
-/// Maximum number of gaps that are remembered for each direction.
+/// Maximum number of gaps, and of packets, that are remembered for each direction.
 const MAX_GAPS: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 
 /// How the packets of a connection were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +86,8 @@ pub(super) fn at_both_ends(packets: &mut Vec<Packet>, shortest_ns: [Option<u64>;
         let at_ns = at_ns.saturating_add(base_ns).saturating_sub(before_ns).saturating_sub(1);
         Packet { at_ns, from, first_byte: bytes.start, end_byte: bytes.end, ..Packet::default() }
     }));
-    packets.sort_by_key(|packet| packet.at_ns);
+    // In place: a stable sort would need memory for half of the packets.
+    packets.sort_unstable_by_key(|packet| (packet.at_ns, packet.from, packet.first_byte, packet.end_byte));
     Vantage { round_trips_ns, is_both_ends: false, later_ns: base_ns }
 }
 
@@ -167,6 +169,9 @@ fn lost(packets: &[Packet], round_trip_ns: u64) -> Lost {
             }
             highest = Some(end.max(bytes.end));
             sent.insert(bytes.end, place);
+            if sent.len() > MAX_REMEMBERED {
+                sent.pop_first();
+            }
         }
     }
     lost

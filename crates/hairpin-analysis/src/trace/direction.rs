@@ -9,6 +9,9 @@ use hairpin_model::{Call, EndTrace, Packet, RoundTrace, Stamp};
 /// Maximum time between the stamps that one acknowledgment causes, in ns.
 const MAX_ONE_ACK_NS: u64 = 2_000;
 
+/// Earlier segments than that many are acknowledged.
+const MAX_IN_FLIGHT: usize = 10_000;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) left_ns: u64,
@@ -38,10 +41,12 @@ pub(super) struct Direction<'t> {
     pub(super) writes: Vec<&'t Call>,
     /// Calls that read bytes of this direction.
     pub(super) reads: Vec<&'t Call>,
-    /// In order of departure, including retransmissions.
-    pub(super) segments: Vec<Segment>,
+    /// In order of departure, including retransmissions; empty without retransmissions.
+    all_segments: Vec<Segment>,
     /// First transmissions, in byte order.
     pub(super) first_sent: Vec<Segment>,
+    /// Size of the largest of these.
+    largest_bytes: u64,
     /// When each of these arrived, first or sent again, by the capture at the receiver.
     first_seen_ns: Vec<Option<u64>>,
     pub(super) acks: Vec<Ack>,
@@ -86,15 +91,21 @@ impl<'t> Direction<'t> {
         let mut received: Vec<&Stamp> =
             receiver.stamps.iter().filter(|stamp| stamp.kind == StampKind::Received).collect();
         received.sort_by_key(|stamp| (stamp.end_byte, stamp.at_ns));
+        let first_sent = first_sent(&segments);
+        let first_seen_ns = first_seen(&segments, &first_sent);
+        let is_clean = first_sent.len() == segments.len()
+            && first_sent.iter().zip(&segments).all(|(first, segment)| first.first_byte == segment.first_byte);
+        let all_segments = if is_clean { Vec::new() } else { segments };
         let mut direction = Self {
             from,
             writes: calls_of_kind(sender, CallKind::Write),
             reads: calls_of_kind(receiver, CallKind::Read),
             travel_ns: 0,
             longest_travel_ns: 0,
-            first_seen_ns: Vec::new(),
-            first_sent: first_sent(&segments),
-            segments,
+            first_seen_ns,
+            largest_bytes: first_sent.iter().map(|segment| segment.end_byte - segment.first_byte).max().unwrap_or(0),
+            first_sent,
+            all_segments,
             acks,
             received,
             captured: source == Source::Capture,
@@ -102,7 +113,6 @@ impl<'t> Direction<'t> {
             sender_only: false,
             release_ns: 0,
         };
-        direction.first_seen_ns = first_seen(&direction.segments, &direction.first_sent);
         let travels = direction.first_sent.iter().filter_map(|segment| {
             let arrived_ns = direction.exact_arrival_ns(segment)?;
             Some(arrived_ns - segment.left_ns)
@@ -111,6 +121,11 @@ impl<'t> Direction<'t> {
         direction.travel_ns = travels.iter().min().copied().unwrap_or(0);
         direction.longest_travel_ns = travels.iter().max().copied().unwrap_or(0);
         direction
+    }
+
+    /// Returns all segments in order of departure, including retransmissions.
+    pub(super) fn segments(&self) -> &[Segment] {
+        if self.all_segments.is_empty() { &self.first_sent } else { &self.all_segments }
     }
 
     /// Marks the direction as captured only at the sender. `least_round_trip_ns` is the minimum time to an answer; any
@@ -159,10 +174,9 @@ impl<'t> Direction<'t> {
 
     /// Returns the end of the last segment before `first_byte` that is smaller than the direction's largest segment.
     pub(super) fn last_small_before(&self, first_byte: u64) -> Option<u64> {
-        let size = |segment: &Segment| segment.end_byte - segment.first_byte;
-        let largest = self.first_sent.iter().map(size).max()?;
+        let is_small = |segment: &&Segment| segment.end_byte - segment.first_byte < self.largest_bytes;
         let before = &self.first_sent[..self.first_sent.partition_point(|segment| segment.end_byte <= first_byte)];
-        before.iter().rev().find(|segment| size(segment) < largest).map(|segment| segment.end_byte)
+        before.iter().rev().take(MAX_IN_FLIGHT).find(is_small).map(|segment| segment.end_byte)
     }
 
     /// Returns the first transmissions with bytes in the range.
@@ -189,7 +203,7 @@ impl<'t> Direction<'t> {
     }
 
     pub(super) fn segments_with(&self, bytes: &Range<u64>) -> impl Iterator<Item = &Segment> {
-        self.segments.iter().filter(move |segment| segment.first_byte < bytes.end && segment.end_byte > bytes.start)
+        self.segments().iter().filter(move |segment| segment.first_byte < bytes.end && segment.end_byte > bytes.start)
     }
 
     pub(super) fn writes_with(&self, bytes: &Range<u64>) -> &[&'t Call] {

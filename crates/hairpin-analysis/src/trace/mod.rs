@@ -55,8 +55,8 @@ pub fn trace_figures(
         out.set_sender_only(min_round_trip_ns);
         back.release_ns = min_round_trip_ns;
     }
-    out.classify_acks(&back.segments, trace.clock_error_ns);
-    back.classify_acks(&out.segments, trace.clock_error_ns);
+    out.classify_acks(back.segments(), trace.clock_error_ns);
+    back.classify_acks(out.segments(), trace.clock_error_ns);
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
     let sending = [Sending::new(&trace.client, client.0, more), Sending::new(&trace.server, server.0, None)];
     let autocorked = autocorked(trace);

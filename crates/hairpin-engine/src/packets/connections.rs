@@ -15,6 +15,8 @@ const MAX_PACKETS: u64 = 4_000_000;
 const MAX_CONNECTIONS: usize = 50_000;
 /// A second copy of a packet is searched among this many packets of its connection: those in flight on a long path.
 const MAX_COPY_DISTANCE: usize = 8_192;
+/// Within so many packets of a connection one is seen elsewhere, if the capture has several places.
+const MAX_UNTIL_TOLD: usize = 256;
 /// Bytes that every segment spends on time stamps (RFC 7323, appendix A).
 const TIMESTAMP_BYTES: u64 = 12;
 /// Shorter frames of TCP packets lack a part of their TCP header.
@@ -46,6 +48,9 @@ pub struct Connections {
     newest: HashMap<[SocketAddr; 2], usize>,
     observed: ObservedPackets,
     kept: u64,
+    /// Where the first packet was seen, and whether others were seen elsewhere.
+    first_seen: Option<Seen>,
+    is_seen_twice: bool,
     /// The time of the first frame, and of the latest one.
     times: Option<(u64, u64)>,
 }
@@ -134,8 +139,12 @@ impl Connections {
         } else if self.kept < MAX_PACKETS {
             self.kept += 1;
             let packet = connection.packet(at_ns, u64::from(frame.length_bytes), found, segment);
-            connection.originals.insert(fingerprint, (seen, connection.packets.len()));
-            connection.recent.push_back(fingerprint);
+            // Second copies are those of another place.
+            self.is_seen_twice |= *self.first_seen.get_or_insert(seen) != seen;
+            if self.is_seen_twice || connection.packets.len() < MAX_UNTIL_TOLD {
+                connection.originals.insert(fingerprint, (seen, connection.packets.len()));
+                connection.recent.push_back(fingerprint);
+            }
             if connection.recent.len() > MAX_COPY_DISTANCE
                 && let Some(oldest) = connection.recent.pop_front()
             {
@@ -243,7 +252,9 @@ impl Connection {
     fn finish(self) -> ObservedConnection {
         let Self { client, server, mut packets, mss_bytes, path_mtu_bytes, .. } = self;
         // A capture of several queues or interfaces may have its frames in another order.
-        packets.sort_by_key(|packet| packet.at_ns);
+        if !packets.is_sorted_by_key(|packet| packet.at_ns) {
+            packets.sort_by_key(|packet| packet.at_ns);
+        }
         let has_handshake = packets.iter().any(|packet| packet.syn);
         let capture = Capture::Saved { file: String::new(), packets: packets.len() as u64, dropped: 0 };
         let mss_bytes = mss_bytes.into_iter().flatten().min();

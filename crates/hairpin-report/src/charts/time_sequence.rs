@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use hairpin_model::names::distinct;
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::trace::End;
-use hairpin_model::{CaseSummary, TimeSequence, Wait};
+use hairpin_model::{TimeSequence, Wait};
 
 use super::over_time;
 use super::svg::{escape, trimmed};
@@ -35,7 +35,7 @@ const TRACK_WIDTH: f64 = 13.0;
 const MAX_LETTERS: usize = 38;
 
 /// Returns the chart and its legend.
-pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
+pub(crate) fn chart(label: &str, sequence: &TimeSequence) -> String {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence).on_page();
     let mut drawing = Drawing::new(&lines.lines, sequence, clock);
@@ -46,7 +46,7 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
             SequenceLine::Gap(gap) => drawing.gap(gap),
         }
     }
-    let title = escape(&format!("Time sequence of an exchange, {}", row.label));
+    let title = escape(&format!("Time sequence of an exchange, {label}"));
     let described = escape(&description(&lines.lines, sequence, &clock));
     format!(
         "<div class=\"plot sequence\"><svg class=\"chart time-sequence\" width=\"100%\" height=\"{}\" role=\"img\" \

@@ -4,6 +4,7 @@
 //! the reader's colour scheme. Its size grows with cases and rounds, not with samples.
 
 mod claims;
+mod explanation;
 mod facts;
 mod latency_budget;
 mod links;
@@ -30,6 +31,7 @@ use crate::orders::{self, orders};
 use crate::page_text::{command_words, nbsp};
 use crate::{exchanges, findings, hosts, trust, wording};
 pub use claims::render_claims;
+pub use explanation::render_explanation;
 use template::{SCRIPT, STYLE, render_template};
 
 const PAGE: &str = include_str!("page.html");

@@ -30,7 +30,7 @@ fn sequence_value(row: &CaseSummary, sequence: &TimeSequence) -> Value {
         how_to_read => words::how_to_read(sequence, &clock),
         drawn_from => nbsp(&words::drawn_from(row, sequence)),
         bar_html => exchange_bar::chart(row, sequence),
-        chart_html => chart::chart(row, sequence),
+        chart_html => chart::chart(&row.label, sequence),
         unit => clock.unit.name,
         events => events(sequence, &clock),
         events_left_out => sequence.events.len().saturating_sub(MAX_EVENTS),

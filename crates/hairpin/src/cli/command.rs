@@ -309,6 +309,7 @@ fn explain() -> Command {
         }))
         .arg(switch("quiet", "With --link: print no address and no seed").short('q'))
         .arg(switch("all", "Print all causes, connections and states").conflicts_with("json"))
+        .arg(path("html", "FILE", "Also write a page to FILE, with the longest exchange packet by packet"))
         .arg(switch("json", "Print the explanation as one JSON object"))
         .after_help(
             "COMMAND's output goes to standard error; the explanation goes to standard output. The exit code is COMMAND's. What \

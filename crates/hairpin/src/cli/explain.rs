@@ -13,7 +13,9 @@ use hairpin_engine::watching::{Leftovers, Subject, Watch};
 use hairpin_model::observed::Observed;
 use hairpin_model::{Explanation, Tier};
 use hairpin_report::explanation::write_explanation;
+use hairpin_report::html;
 use hairpin_report::terminal::render_explanation;
+use hairpin_store::write_named;
 
 use super::exit::{Exit, Stopped};
 use super::link::{exit_code, run_watched};
@@ -41,7 +43,17 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     } else {
         output::text(&render_explanation(&explanation, matches.get_flag("all"), &output::look()));
     }
+    if let Some(path) = matches.get_one::<PathBuf>("html") {
+        write_page(path, &html::render_explanation(&explanation))?;
+    }
     Ok(exit)
+}
+
+fn write_page(path: &Path, page: &str) -> Result<(), Stopped> {
+    write_named(path, page.as_bytes()).map_err(|error| {
+        let why = format!("cannot write {}: {error} (hint: does its folder exist?)", path.display());
+        Stopped::with(Exit::RoundsFailed, why)
+    })
 }
 
 fn of_file(path: &Path) -> Result<Explanation, Stopped> {

@@ -12,6 +12,9 @@ use crate::trace::reading::MAX_EFFECT_DELAY_NS;
 /// Minimum retransmission time-out (include/net/tcp.h, `TCP_RTO_MIN`).
 const MIN_TIMEOUT_NS: u64 = 200_000_000;
 
+/// Retransmissions are of what was sent lately: that many segments are remembered.
+const MAX_REMEMBERED: usize = 100_000;
+
 /// A segment that was sent again although its bytes had been sent before.
 #[derive(Clone, Debug)]
 pub(super) struct Retransmission {
@@ -36,7 +39,7 @@ pub(super) fn retransmissions(
     // The last departure of the bytes before each end, whether they arrived, and whether it was a retransmission.
     let mut sent: BTreeMap<u64, (u64, bool, bool)> = BTreeMap::new();
     let (mut highest, mut first_timers) = (0, 0.0);
-    for segment in &direction.segments {
+    for segment in direction.segments() {
         let before = sent.range(segment.first_byte.saturating_add(1)..).next().map(|(_, departure)| *departure);
         let lost = before.filter(|(_, is_arrived, _)| segment.first_byte < highest && !is_arrived);
         if let Some((lost_ns, _, was_again)) = lost {
@@ -55,6 +58,9 @@ pub(super) fn retransmissions(
         }
         highest = highest.max(segment.end_byte);
         sent.insert(segment.end_byte, (segment.left_ns, segment.seen_ns.is_some(), lost.is_some()));
+        if sent.len() > MAX_REMEMBERED {
+            sent.pop_first();
+        }
     }
     let timer = counted_timer(sender, first_timers);
     all.iter_mut().filter(|one| one.state == ExchangeState::ProbeOrTimeout).for_each(|one| one.state = timer);
