@@ -1,8 +1,8 @@
 //! `cargo xtask explain`: checks that `hairpin explain` names the cause of small slow programs first, and no wrong cause of
 //! their fixed forms.
 //!
-//! The programs are in xtask/programs: Python, C and Rust. Those with a link run at both ends of it, the others in a network of
-//! their own. Needs python3, cc, rustc and nft.
+//! The programs are in xtask/programs (Python and C) and xtask/src/bin/slow.rs. Those with a link run at both ends of it, the others
+//! in a network of their own. Needs python3, cc and nft.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -89,9 +89,9 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>) -> Result<bool> 
     if chosen.is_empty() {
         bail!("no program has the cause `{}`", only.unwrap_or_default());
     }
-    let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
+    let [hairpin, rust] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "slow")])?;
     let scratch = process::scratch("explain")?;
-    let programs = Programs::build(root, &scratch)?;
+    let programs = Programs::build(root, &scratch, rust)?;
     let started = Instant::now();
     let mut named = vec![[Named::new(), Named::new()]; chosen.len()];
     for number in 0..runs {
@@ -138,21 +138,13 @@ struct Programs {
 }
 
 impl Programs {
-    fn build(root: &Path, scratch: &Path) -> Result<Self> {
+    fn build(root: &Path, scratch: &Path, rust: PathBuf) -> Result<Self> {
         let source = |name: &str| root.join("xtask/programs").join(name);
-        let programs = Self {
-            python: format!("python3 {}", source("slow.py").display()),
-            c: scratch.join("slow-c"),
-            rust: scratch.join("slow-rust"),
-        };
+        let c = scratch.join("slow-c");
         let mut cc = Command::new("cc");
-        cc.args(["-O1", "-o"]).arg(&programs.c).arg(source("slow.c"));
-        let mut rustc = Command::new("rustc");
-        rustc.args(["--edition", "2024", "-o"]).arg(&programs.rust).arg(source("slow.rs"));
-        for command in [&mut cc, &mut rustc] {
-            process::run(command, LIMIT)?.succeeded().context("cannot build a slow program")?;
-        }
-        Ok(programs)
+        cc.args(["-O1", "-o"]).arg(&c).arg(source("slow.c"));
+        process::run(&mut cc, LIMIT)?.succeeded().context("cannot build a slow program")?;
+        Ok(Self { python: format!("python3 {}", source("slow.py").display()), c, rust })
     }
 
     fn of(&self, language: Language) -> String {

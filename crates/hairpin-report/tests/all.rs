@@ -11,6 +11,7 @@ mod claims;
 mod claims_page;
 mod comparison;
 mod csv;
+mod explanation;
 mod findings;
 mod hosts;
 mod html;

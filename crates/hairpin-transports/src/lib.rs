@@ -22,7 +22,7 @@ pub use linux::binding::apply as bind;
 #[cfg(target_os = "linux")]
 use linux::system;
 #[cfg(target_os = "linux")]
-pub use linux::{bpf, descriptors, multipath, received, wire_set};
+pub use linux::{bpf, descriptors, foreign_options, multipath, received, wire_set};
 pub use own_type::{OverWire, over_own_type};
 pub use transports::{ALL, all, find, own, register};
 pub use wire::{

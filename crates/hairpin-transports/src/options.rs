@@ -17,40 +17,6 @@ pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-/// Options of sockets that other programs opened.
-pub mod foreign {
-    use std::io;
-    use std::os::fd::BorrowedFd;
-
-    use hairpin_model::Options;
-    use hairpin_model::options::OptionName;
-
-    use super::Family;
-    use crate::linux::options;
-
-    /// Sets the options on a TCP socket, in the order of [`OptionName::ALL`].
-    ///
-    /// # Errors
-    /// The first option that the kernel refuses.
-    pub fn set(on: BorrowedFd<'_>, options: &Options) -> io::Result<()> {
-        options.iter().try_for_each(|(name, asked)| options::set(on, Family::V4, name, asked))
-    }
-
-    /// The kernel's value, as text for [`Options::parse`].
-    ///
-    /// # Errors
-    /// If the socket has no such option.
-    pub fn get(on: BorrowedFd<'_>, name: OptionName) -> io::Result<String> {
-        options::get(on, Family::V4, name)
-    }
-
-    /// Level and number of the option in setsockopt(2).
-    pub fn number(name: OptionName) -> (i32, i32) {
-        options::option_of(Family::V4, name).numbers()
-    }
-}
-
-#[cfg(target_os = "linux")]
 /// The protocol family, which determines the option that sets the type of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {

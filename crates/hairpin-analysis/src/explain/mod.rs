@@ -7,6 +7,7 @@ mod causes;
 mod connection;
 mod exchanges;
 mod peer;
+mod rule;
 #[cfg(test)]
 mod tests;
 mod vantage;
@@ -23,9 +24,9 @@ use hairpin_model::{
 };
 
 use crate::trace::states_of_exchanges;
-use causes::{Judged, Rule};
 use connection::{Connection, Exchange};
 use peer::{Peer, quantile};
+use rule::{Judged, Rule};
 
 /// A cause explains another one if it takes at least this part of the other's time.
 const MIN_EXPLAINING_SHARE: f64 = 0.5;

@@ -298,6 +298,19 @@ fn samples_alone_show_exchanges_and_who_takes_their_time() {
     assert_eq!(codes(&explanation), [Cause::ServerWork]);
 }
 
+#[test]
+fn the_document_has_every_cause() {
+    let document = include_str!("../../../../docs/explain.md");
+    for cause in Cause::ALL {
+        assert!(document.contains(&format!("\n| `{cause}` |")), "docs/explain.md lacks `{cause}`");
+    }
+    let rules: Vec<Cause> = super::causes::ALL.iter().map(|rule| rule.code).collect();
+    let of_programs = [Cause::CpuContention, Cause::CpuQuota, Cause::UdpReceiveOverrun];
+    let missing: Vec<_> =
+        Cause::ALL.iter().filter(|cause| !rules.contains(cause) && !of_programs.contains(cause)).collect();
+    assert_eq!(missing, [&Cause::OwnSendQueue], "docs/explain.md says so");
+}
+
 fn packet() -> impl Strategy<Value = Packet> {
     let bytes = (0_u64..5_000, 0_u64..3_000);
     (0_u64..1_000_000_000, any::<(bool, bool, bool, bool)>(), bytes, proptest::option::of(0_u64..6_000), any::<u16>())

@@ -4,6 +4,7 @@ mod batch;
 pub(crate) mod binding;
 pub mod bpf;
 pub mod descriptors;
+pub mod foreign_options;
 pub mod multipath;
 pub(crate) mod options;
 pub mod received;

@@ -3,10 +3,10 @@
 
 use hairpin_model::Cause;
 
-use super::super::connection::Connection;
+use super::super::connection::{Connection, Exchange};
 use super::super::peer::Peer;
+use super::super::rule::{Judged, Rule};
 use super::connect_delayed::judge_openings;
-use super::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule {
     code: Cause::AcceptQueueOverflow,
@@ -18,7 +18,7 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let dropped: Vec<&Connection> = peer.connections.iter().filter(|one| one.opening.syns_after_ack > 0).collect();
     // Until the queue has room, requests of these clients are lost too.
     judge_openings(peer, &dropped, |connection| {
-        let first_ns = connection.exchanges.first().map_or(0, super::Exchange::duration_ns);
+        let first_ns = connection.exchanges.first().map_or(0, Exchange::duration_ns);
         first_ns.max(connection.opening.lost_ns())
     })
 }

@@ -6,7 +6,7 @@ use hairpin_model::{Cause, Fact, RangeNs};
 
 use super::super::connection::Connection;
 use super::super::peer::Peer;
-use super::{Judged, Rule};
+use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule {
     code: Cause::BlockedInSend,

@@ -4,8 +4,9 @@ use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::explanation::evidence;
 use hairpin_model::{Cause, Fact};
 
+use super::super::connection::Exchange;
 use super::super::peer::{Peer, quantile};
-use super::{Judged, Rule};
+use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::ClientIdle, judge, explains: &[] };
 
@@ -15,7 +16,7 @@ const MIN_PAUSE_NS: f64 = 1e6;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let inside = [ExchangeState::ClientIdle, ExchangeState::IdleOrHeld];
-    let idle = |exchange: &super::Exchange| exchange.idle_before_ns + exchange.ns_in(&inside);
+    let idle = |exchange: &Exchange| exchange.idle_before_ns + exchange.ns_in(&inside);
     let all: Vec<f64> = peer.exchanges().map(|(_, exchange)| idle(exchange) as f64).collect();
     let (idle_ns, pauses) = (all.iter().sum::<f64>(), all.len());
     let between_ns: u64 = peer.exchanges().map(|(_, exchange)| exchange.idle_before_ns).sum();

@@ -9,8 +9,8 @@ use hairpin_model::trace::End;
 
 use super::super::connection::Connection;
 use super::super::peer::{Peer, quantile};
+use super::super::rule::{Judged, Rule};
 use super::with_acks::end_of;
-use super::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::CongestionWindow, judge, explains: &[] };
 

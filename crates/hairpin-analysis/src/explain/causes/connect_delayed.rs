@@ -5,7 +5,7 @@ use hairpin_model::explanation::evidence;
 
 use super::super::connection::Connection;
 use super::super::peer::{Peer, middle_half, quantile};
-use super::{Judged, Rule};
+use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::ConnectDelayed, judge, explains: &[Cause::ConnectionPerRequest] };
 

@@ -4,7 +4,7 @@ use hairpin_model::Cause;
 use hairpin_model::explanation::evidence;
 
 use super::super::peer::{Peer, quantile};
-use super::{Judged, Rule};
+use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule {
     code: Cause::ConnectionPerRequest,

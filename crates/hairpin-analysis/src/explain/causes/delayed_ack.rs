@@ -3,8 +3,8 @@
 use hairpin_model::Cause;
 
 use super::super::peer::Peer;
+use super::super::rule::{Judged, Rule};
 use super::with_acks::judge;
-use super::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::DelayedAck, judge: full_behind_delayed, explains: &[] };
 

@@ -4,8 +4,8 @@ use hairpin_model::Cause;
 use hairpin_model::explanation::evidence;
 
 use super::super::peer::Peer;
+use super::super::rule::{Judged, Rule};
 use super::congestion_window::{is_path_full, judge_window, loaded_round_trip_ns};
-use super::{Judged, Rule};
 
 pub(super) const RULE: Rule =
     Rule { code: Cause::LinkSaturated, judge, explains: &[Cause::CongestionWindow, Cause::SlowStartAfterIdle] };

@@ -6,7 +6,7 @@ use hairpin_model::{Cause, Fact, Packet};
 
 use super::super::connection::Connection;
 use super::super::peer::{Peer, middle_half};
-use super::{Judged, Rule};
+use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule {
     code: Cause::PathMtu,

@@ -5,8 +5,8 @@ use hairpin_model::trace::End;
 
 use super::super::connection::Connection;
 use super::super::peer::Peer;
+use super::super::rule::{Judged, Rule};
 use super::slow_reader::judge_windows;
-use super::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::ReceiveWindow, judge, explains: &[Cause::CongestionWindow] };
 

@@ -4,9 +4,9 @@ use hairpin_model::Cause;
 use hairpin_model::exchange_state::ExchangeState;
 
 use super::super::peer::Peer;
+use super::super::rule::{Judged, Rule};
 use super::congestion_window::is_path_full;
 use super::retransmission_time_out::{count_losses, judge_losses};
-use super::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::Retransmission, judge, explains: &[Cause::CongestionWindow] };
 

@@ -6,8 +6,8 @@ use hairpin_model::trace::End;
 use hairpin_model::{Cause, Packet};
 
 use super::super::peer::Peer;
+use super::super::rule::{Judged, MIN_SHARE, Rule};
 use super::with_acks::end_of;
-use super::{Judged, MIN_SHARE, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::RetransmissionTimeOut, judge, explains: &[] };
 

@@ -5,8 +5,8 @@ use hairpin_model::explanation::evidence;
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
+use super::super::rule::{Judged, MIN_SHARE, Rule};
 use super::server_work::at_server_ns;
-use super::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::ServerStalled, judge, explains: &[Cause::ServerWork] };
 
@@ -44,5 +44,5 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
         let ns = at_server_ns(connection, exchange);
         if ns >= min_ns { ns } else { 0 }
     });
-    Some(Judged::of(&waits, super::MIN_SHARE)?.with(evidence::EXCHANGE_NS, Some(typical_ns)))
+    Some(Judged::of(&waits, MIN_SHARE)?.with(evidence::EXCHANGE_NS, Some(typical_ns)))
 }

@@ -9,8 +9,8 @@ use hairpin_model::trace::End;
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
+use super::super::rule::{Judged, Rule};
 use super::slow_reader::is_window_used;
-use super::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::ServerWork, judge, explains: &[] };
 

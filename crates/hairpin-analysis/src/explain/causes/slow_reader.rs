@@ -7,7 +7,7 @@ use hairpin_model::{Cause, Fact};
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::Peer;
-use super::{Judged, MIN_SHARE, Rule};
+use super::super::rule::{Judged, MIN_SHARE, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::SlowReader, judge, explains: &[Cause::ReceiveWindow] };
 

@@ -7,7 +7,7 @@ use hairpin_model::trace::End;
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
-use super::{Judged, Rule};
+use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule { code: Cause::SlowStartAfterIdle, judge, explains: &[Cause::CongestionWindow] };
 

@@ -7,7 +7,7 @@ use hairpin_model::trace::End;
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
-use super::{Judged, MIN_SHARE};
+use super::super::rule::{Judged, MIN_SHARE};
 
 /// A segment leaves at most so long after what held it has ended, in ns.
 const MAX_RELEASE_NS: u64 = 2_000_000;

@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Failure, Options};
-use hairpin_transports::options::{foreign, is_met};
+use hairpin_transports::foreign_options as foreign;
+use hairpin_transports::options::is_met;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::{socket_protocol, socket_type};
 use rustix::net::{SocketType, ipproto};

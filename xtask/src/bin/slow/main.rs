@@ -11,7 +11,9 @@ const REPLY: usize = 200;
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let [_, cause, form, role, rest @ ..] = words.as_slice() else { panic!("slow CAUSE slow|fixed server|client [HOST]") };
+    let [_, cause, form, role, rest @ ..] = words.as_slice() else {
+        panic!("slow CAUSE slow|fixed server|client [HOST]")
+    };
     let host = rest.first().map_or("127.0.0.1", String::as_str);
     match role.as_str() {
         "server" => serve(),

@@ -1,0 +1,64 @@
+//! Exchanges that follow each other on a long path, and whether they are bursts that a protocol limits.
+
+use hairpin_model::exchange_state::ExchangeState;
+use hairpin_model::explanation::evidence;
+
+use super::super::connection::{Connection, Exchange};
+use super::super::peer::{Peer, quantile};
+use super::super::rule::Judged;
+
+/// A path is long from this round trip, in ns.
+const MIN_ROUND_TRIP_NS: u64 = 1_000_000;
+/// Exchanges of this number form a sequence.
+const MIN_SEQUENCE: usize = 5;
+/// The client sends its next request within this share of the round trip.
+const MAX_PAUSE_SHARE: f64 = 0.5;
+const MIN_PATH_SHARE: f64 = 0.5;
+
+const PATH: [ExchangeState; 2] = [ExchangeState::Propagation, ExchangeState::Path];
+
+/// Messages that only give permission to send are at most this long, for instance WINDOW_UPDATE (RFC 9113, section 6.9) with
+/// TLS.
+const MAX_PERMISSION_BYTES: f64 = 64.0;
+/// Bursts have at least this many full segments.
+const MIN_BURST_SEGMENTS: f64 = 4.0;
+/// Bursts have equal sizes if the middle half of them differs by at most this share.
+const MAX_SPREAD: f64 = 0.1;
+
+/// Judges the time that exchanges which follow each other spend on the path.
+pub(super) fn judge_sequence(peer: &Peer) -> Option<Judged<'_>> {
+    let round_trip_ns = peer.round_trip_ns().filter(|ns| *ns >= MIN_ROUND_TRIP_NS)?;
+    let follows = |connection: &Connection, exchange: &Exchange| {
+        let pause_ns = MAX_PAUSE_SHARE * connection.vantage.round_trip_ns().unwrap_or(round_trip_ns) as f64;
+        exchange.is_complete() && exchange.place > 0 && (exchange.idle_before_ns as f64) <= pause_ns
+    };
+    let waits =
+        peer.waits(|connection, exchange| if follows(connection, exchange) { exchange.ns_in(&PATH) } else { 0 });
+    if waits.affected.len() < MIN_SEQUENCE {
+        return None;
+    }
+    let judged = Judged::of(&waits, MIN_PATH_SHARE)?;
+    let sizes = waits.affected.iter().map(|(_, one)| (one.request_bytes() + one.reply_bytes()) as f64);
+    Some(
+        judged
+            .with(evidence::ROUND_TRIP_NS, Some(round_trip_ns as f64))
+            .with(evidence::MESSAGE_BYTES, quantile(sizes.collect(), 0.5)),
+    )
+}
+
+/// Whether the exchanges are bursts of equal size, each with a short message in the other direction.
+pub(super) fn is_windowed(peer: &Peer) -> bool {
+    let mss_bytes = peer.connections.first().map_or(0, |connection| connection.mss_bytes()) as f64;
+    let sizes = |of: fn(&Exchange) -> u64| -> Vec<f64> { peer.complete().map(|(_, one)| of(one) as f64).collect() };
+    let is_burst = |bursts: Vec<f64>, permissions: Vec<f64>| {
+        let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| quantile(bursts.clone(), share));
+        let permission = quantile(permissions, 0.75);
+        let Some((((low, middle), high), permission)) = low.zip(middle).zip(high).zip(permission) else {
+            return false;
+        };
+        let is_equal = high - low <= MAX_SPREAD * middle;
+        is_equal && middle >= MIN_BURST_SEGMENTS * mss_bytes && permission <= MAX_PERMISSION_BYTES
+    };
+    is_burst(sizes(Exchange::reply_bytes), sizes(Exchange::request_bytes))
+        || is_burst(sizes(Exchange::request_bytes), sizes(Exchange::reply_bytes))
+}

@@ -1,0 +1,49 @@
+//! What a rule is, and what it finds.
+
+use hairpin_model::explanation::evidence;
+use hairpin_model::{Cause, Fact, RangeNs};
+
+use super::connection::{Connection, Exchange};
+use super::peer::{Peer, Waits};
+
+/// A cause is named from this share of the time of the exchanges.
+pub(super) const MIN_SHARE: f64 = 0.15;
+
+/// How a cause is recognized.
+pub(super) struct Rule {
+    pub(super) code: Cause,
+    pub(super) judge: for<'p> fn(&'p Peer) -> Option<Judged<'p>>,
+    /// Causes whose time this one explains: they are not named beside it.
+    pub(super) explains: &'static [Cause],
+}
+
+/// What a rule found.
+#[derive(Default)]
+pub(super) struct Judged<'p> {
+    pub(super) share: Option<f64>,
+    pub(super) saved: Option<RangeNs>,
+    pub(super) evidence: Vec<Fact>,
+    /// The exchange to draw.
+    pub(super) worst: Option<(&'p Connection, &'p Exchange)>,
+}
+
+impl<'p> Judged<'p> {
+    /// What waits of some exchanges show; `None` if they take too little time.
+    pub(super) fn of(waits: &Waits<'p>, min_share: f64) -> Option<Self> {
+        if waits.share < min_share || waits.affected.is_empty() {
+            return None;
+        }
+        let evidence = vec![
+            Fact::number(evidence::AFFECTED, waits.affected.len() as f64),
+            Fact::number(evidence::EXCHANGES, waits.exchanges as f64),
+            Fact::number(evidence::WAIT_NS, waits.median_ns),
+        ];
+        let worst = waits.affected.iter().max_by_key(|(_, exchange)| exchange.duration_ns()).copied();
+        Some(Self { share: Some(waits.share), saved: waits.saved, evidence, worst })
+    }
+
+    pub(super) fn with(mut self, name: &str, value: Option<f64>) -> Self {
+        self.evidence.extend(value.map(|value| Fact::number(name, value)));
+        self
+    }
+}
