@@ -109,8 +109,8 @@ fn descendants(roots: &[u32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
-    use std::net::UdpSocket;
     use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -118,13 +118,15 @@ mod tests {
     #[test]
     fn grandchildren_and_their_sockets_are_found() {
         let tree = Tree::of_this_process();
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (own, socket) = UnixStream::pair().unwrap();
         let inode = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
         let mut command = Command::new("sh");
-        // Its standard input is the socket, which the inner shell inherits.
-        command.args(["-c", "sh -c 'echo ready; read line' 3<&0 & wait"]);
-        command.stdin(OwnedFd::from(socket)).stdout(Stdio::piped());
+        // Both shells have the socket, until this end of it is closed.
+        command.args(["-c", "exec 3<&0; sh -c 'echo ready; read line <&3' & wait"]);
+        command.stdin(OwnedFd::from(socket)).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = command.spawn().unwrap();
+        // The command would keep a copy of the socket.
+        drop(command);
         let mut line = String::new();
         BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let inode: u32 =
@@ -133,9 +135,9 @@ mod tests {
         // other tests do.
         let is_found = |tree: &Tree| tree.sockets().get(&inode).is_some_and(|owner| owner.program == "sh");
         let finds = |tree: &Tree| (0..1_000).any(|_| is_found(tree));
-        assert!(finds(&tree) && finds(&Tree::of(shell.id())), "{:?}", tree.processes());
-        shell.kill().unwrap();
+        let found = finds(&tree) && finds(&Tree::of(shell.id()));
+        drop(own);
         shell.wait().unwrap();
-        assert!(!tree.processes().contains(&shell.id()));
+        assert!(found && !tree.processes().contains(&shell.id()));
     }
 }
