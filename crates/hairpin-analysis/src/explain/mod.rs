@@ -1,7 +1,7 @@
 //! Explains the traffic of programs that Hairpin did not write: exchanges, their states, and causes by name.
 //!
-//! Packets get their times at both ends ([`vantage`]), exchanges are found in them, and their states computed as for
-//! Hairpin's own rounds. Each rule of [`causes`] then judges all connections to one server.
+//! Packets get their times at both ends (`vantage`), exchanges are found in them, and their states computed as for
+//! Hairpin's own rounds. Each rule of `causes` then judges all connections to one server.
 
 mod causes;
 mod connection;

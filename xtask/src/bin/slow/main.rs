@@ -1,5 +1,5 @@
 //! Small slow programs with one known cause each, and their fixed forms, for `cargo xtask explain`:
-//!     slow CAUSE slow|fixed server|client [HOST]
+//! `slow CAUSE slow|fixed server|client HOST`, where HOST may be omitted.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
