@@ -66,7 +66,7 @@ pub struct TriedChange {
     pub measured: Option<Figure>,
     /// The same as a share of the metric without the change.
     pub measured_share: Option<f64>,
-    /// Whether the sockets had the asked values when the program went on.
+    /// Whether the sockets had the requested values when the program continued.
     pub held: bool,
     /// How often the program set such an option itself, without effect.
     pub held_back: u64,

@@ -127,7 +127,7 @@ const TEXTS: &[(Cause, &str, &str)] = &[
     (
         Cause::CpuContention,
         "The programs at {place} wait for a CPU: {wait} in all",
-        "give them a CPU of their own (taskset, isolcpus), or run less beside them",
+        "give them a CPU of their own (taskset, isolcpus), or run fewer programs on their CPUs",
     ),
     (
         Cause::CpuQuota,

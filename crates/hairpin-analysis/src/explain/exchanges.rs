@@ -77,8 +77,8 @@ struct Moved {
 /// Finds the exchanges in samples of the client's socket, else of the server's.
 ///
 /// Several exchanges may pass between two samples. If both directions grow at once, the exchange before was either in progress,
-/// and ends now, or over. It was in progress if a socket shows bytes on their way, or if fewer bytes had come back for those that
-/// were sent than in the whole connection.
+/// and ends now, or over. It was in progress if a socket shows bytes on their way, or if the answers so far had
+/// fewer bytes for each byte of a request than those of the whole connection.
 pub(super) fn exchanges_of_samples(trace: &RoundTrace) -> Vec<Extent> {
     let all = moved(trace);
     let Some(total) = all.last().copied() else { return Vec::new() };

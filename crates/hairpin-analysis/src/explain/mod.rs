@@ -52,7 +52,7 @@ const OF_PROGRAMS: [ExchangeState; 9] = [
     ExchangeState::WorkOrHeld,
 ];
 
-/// An exchange is drawn with the waits that are at least one part in so many of it.
+/// A wait is drawn if it takes at least 1 / `MAX_WAITS` of the exchange.
 const MAX_WAITS: u64 = 20;
 
 /// Explains what was observed. The texts of the causes, and what the evidence shows as a whole, are left empty.

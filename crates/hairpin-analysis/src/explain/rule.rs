@@ -13,7 +13,7 @@ pub(super) const MIN_SHARE: f64 = 0.15;
 pub(super) struct Rule {
     pub(super) code: Cause,
     pub(super) judge: for<'p> fn(&'p Peer) -> Option<Judged<'p>>,
-    /// Causes whose time this one explains: they are not named beside it.
+    /// Causes whose time this one explains, and which are not named if it is.
     pub(super) explains: &'static [Cause],
 }
 

@@ -22,6 +22,6 @@ pub(super) struct Reading<'t> {
     pub(super) autocorked: Option<u64>,
     /// Whether the messages come from an open loop rather than from exchanges.
     pub(super) is_open_loop: bool,
-    /// Whether the program is not Hairpin's: nothing is known of it but packets and samples.
+    /// Whether the traffic is of another program, of which only packets and samples are known.
     pub(super) is_foreign: bool,
 }

@@ -15,7 +15,7 @@ const MAX_PACKETS: u64 = 4_000_000;
 const MAX_CONNECTIONS: usize = 50_000;
 /// A second copy of a packet is searched among this many packets of its connection: those in flight on a long path.
 const MAX_COPY_DISTANCE: usize = 8_192;
-/// Within so many packets of a connection one is seen elsewhere, if the capture has several places.
+/// Number of packets of a connection until a capture of several places has shown one of them twice.
 const MAX_UNTIL_TOLD: usize = 256;
 /// Bytes that every segment spends on time stamps (RFC 7323, appendix A).
 const TIMESTAMP_BYTES: u64 = 12;

@@ -294,7 +294,7 @@ fn explain() -> Command {
                 .value_parser(value_parser!(u32)),
         )
         .arg(
-            valued("for", "TIME", "With --port or --pid: watch for so long")
+            valued("for", "TIME", "With --port or --pid: how long to watch")
                 .default_value("10s")
                 .value_parser(|text: &str| parse::duration_ns(text).map_err(|refused| refused.to_string())),
         )

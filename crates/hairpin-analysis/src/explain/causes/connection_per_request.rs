@@ -44,7 +44,7 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     })
 }
 
-/// How many connections begin after an earlier one of the same client ended its last exchange.
+/// Returns the number of connections that begin after an earlier connection of the same client ended its last exchange.
 fn follow_each_other(peer: &Peer) -> usize {
     let mut ends: std::collections::HashMap<_, u64> = std::collections::HashMap::new();
     let mut following = 0;

@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
     ],
 };
 
-/// A packet that was sent so often and never acknowledged did not get lost by chance.
+/// Minimum number of times that a packet is sent without an acknowledgment until chance is excluded.
 const MIN_SENT: u64 = 4;
 
 /// Packets of a direction that were never acknowledged.

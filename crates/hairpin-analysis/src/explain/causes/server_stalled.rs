@@ -10,7 +10,7 @@ use super::server_work::at_server_ns;
 
 pub(super) const RULE: Rule = Rule { code: Cause::ServerStalled, judge, explains: &[Cause::ServerWork] };
 
-/// An exchange stalls if it takes this many times the median, and so long, in ns.
+/// Minimum time of a stalled exchange: as a multiple of the median, and in ns.
 const MIN_RATIO: f64 = 5.0;
 const MIN_STALL_NS: u64 = 5_000_000;
 /// Exchanges are answered together if their answers arrive within this share of the stall.

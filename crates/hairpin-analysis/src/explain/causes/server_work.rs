@@ -57,10 +57,11 @@ pub(super) fn at_server_ns(connection: &Connection, exchange: &Exchange) -> u64 
         let is_unread = span.state == ExchangeState::SlowReader && span.who.end() == Some(End::Server);
         STATES.contains(&span.state) || (is_unread && !is_window_used(exchange, span))
     };
+    // Both are in order of time.
     let within = |span: &StateSpan| -> u64 {
-        let parts =
-            pauses.iter().map(|pause| span.until_ns.min(pause.end).saturating_sub(span.from_ns.max(pause.start)));
-        parts.sum()
+        let first = pauses.partition_point(|pause| pause.end <= span.from_ns);
+        let during = pauses[first..].iter().take_while(|pause| pause.start < span.until_ns);
+        during.map(|pause| span.until_ns.min(pause.end).saturating_sub(span.from_ns.max(pause.start))).sum()
     };
     exchange.spans.iter().filter(is_work).map(within).sum()
 }

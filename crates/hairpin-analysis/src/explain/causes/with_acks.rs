@@ -9,7 +9,7 @@ use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
 use super::super::rule::{Judged, MIN_SHARE};
 
-/// A segment leaves at most so long after what held it has ended, in ns.
+/// Maximum time from the end of a hold until the segment leaves, in ns.
 const MAX_RELEASE_NS: u64 = 2_000_000;
 
 const STATES: [ExchangeState; 3] =
@@ -21,6 +21,9 @@ const MIN_DELAY_NS: u64 = 10_000_000;
 /// Shorter holds are named only on paths of this round trip, in ns.
 const MIN_WAIT_NS: f64 = 5e6;
 const MIN_ROUND_TRIP_NS: u64 = 1_000_000;
+
+/// Maximum number of a segment in its message.
+const MAX_NUMBER: usize = 1_000;
 
 /// A held segment of an exchange.
 struct Held {
@@ -57,7 +60,8 @@ fn held(connection: &Connection, exchange: &Exchange) -> Vec<Held> {
             (Some(client), Some(server)) => Some(if client.at_ns <= server.at_ns { client } else { server }),
             (client, server) => client.or(server),
         }?;
-        let before = connection.sent_within(packet.from, exchange.extent.began_ns, packet.at_ns).count();
+        let before =
+            connection.sent_within(packet.from, exchange.extent.began_ns, packet.at_ns).take(MAX_NUMBER).count();
         let waited_ns = run.until_ns - run.from_ns;
         Some(Held {
             from: packet.from,

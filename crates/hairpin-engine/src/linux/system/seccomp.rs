@@ -108,7 +108,7 @@ pub(crate) fn install_in(command: &mut Command, filter: Vec<sock_filter>, mut te
     unsafe { command.pre_exec(install) };
 }
 
-/// Takes the listener of a program that runs [`install_in`], and lets it go on.
+/// Takes the listener of a program that runs [`install_in`], and lets it continue.
 pub(crate) fn listener(mut told: PipeReader, mut go: PipeWriter) -> io::Result<OwnedFd> {
     let mut words = [0; 8];
     told.read_exact(&mut words)?;

@@ -29,7 +29,7 @@ use crate::wait::wait_with;
 pub struct Supervised {
     /// Number of sockets on which the options were set.
     pub changed: u64,
-    /// Of these, on how many the kernel had the asked values when the program went on.
+    /// Number of these on which the kernel had the requested values when the program continued.
     pub met: u64,
     /// Number of sockets on which the kernel refused an option.
     pub refused: u64,

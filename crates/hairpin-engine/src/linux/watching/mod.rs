@@ -44,6 +44,8 @@ const FIRST: Duration = Duration::from_millis(500);
 /// Maximum number of sockets that are sampled, and of samples of each.
 const MAX_SOCKETS: usize = 1_000;
 const MAX_SAMPLES: usize = 200_000;
+/// Maximum number of samples of all sockets, which take about 90 bytes each.
+const MAX_ALL_SAMPLES: usize = 1_000_000;
 
 /// What to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,13 +127,14 @@ type Ends = (SocketAddr, SocketAddr);
 
 struct Watching {
     subject: Subject,
-    /// Whether nobody else uses the network namespaces.
+    /// Whether only the subject uses the network namespaces.
     owns_places: bool,
     tree: Tree,
     places: Vec<Place>,
     connections: Connections,
     /// Samples of each socket of a connection that belongs to the subject.
     samples: BTreeMap<Ends, Vec<SocketSample>>,
+    kept_samples: usize,
     /// Sockets that are still open, each with its place.
     open: BTreeSet<(usize, Ends)>,
     /// The program of each local end.
@@ -163,6 +166,7 @@ impl Watching {
             places,
             connections: Connections::default(),
             samples: BTreeMap::new(),
+            kept_samples: 0,
             open: BTreeSet::new(),
             owners: HashMap::new(),
             listening: BTreeSet::new(),
@@ -222,8 +226,9 @@ impl Watching {
                 && is_like(last)
             {
                 last.at_ns = at_ns;
-            } else if all.len() < MAX_SAMPLES {
+            } else if all.len() < MAX_SAMPLES && self.kept_samples < MAX_ALL_SAMPLES {
                 all.push(sample);
+                self.kept_samples += 1;
             }
         }
         self.open.retain(|one| !closed.contains(one));
@@ -258,7 +263,7 @@ impl Watching {
                 }
                 continue;
             }
-            // The other end may be on this machine too, in a program of somebody else.
+            // The other end may be on this machine too, in a program that is not of the subject.
             let other_ends = (socket.remote, socket.local);
             let other = locals.get(&other_ends).map(|place| (*place, other_ends));
             for (place, ends) in [Some((*place, (socket.local, socket.remote))), other].into_iter().flatten() {
