@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Small slow programs, each with one known cause, and their fixed forms, for `cargo xtask explain`.
+"""Small slow programs, each with one known cause, and their fixed forms, for `cargo xtask explain`. Programs without a problem
+are at the end; they have no forms.
 
     slow.py CAUSE slow|fixed server|client|both [HOST]
 """
@@ -38,12 +39,13 @@ def nodelay(sock):
 
 
 def exactly(sock, count):
-    data = b""
-    while len(data) < count:
-        part = sock.recv(count - len(data))
+    data = bytearray(count)
+    view, got = memoryview(data), 0
+    while got < count:
+        part = sock.recv_into(view[got:])
         if not part:
             raise EOFError
-        data += part
+        got += part
     return data
 
 
@@ -319,6 +321,37 @@ def waits_for_a_cpu():
     return server, client
 
 
+def works_for_its_cpu_time():
+    """The server needs a quarter of a CPU's time; the quota of its control group is less than that in the slow form."""
+
+    def work():
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+
+    return lambda: each_connection(listener(), echo(50, 200, prepare=nodelay, work=work)), \
+        lambda: requests(40, 50, 200, prepare=nodelay)
+
+
+def updates(bytes_each):
+    """A state every 4 ms, for 2 s: more than the link takes, or less."""
+
+    def serve(conn):
+        exactly(conn, 10)
+        end = time.time() + 2
+        while time.time() < end:
+            conn.sendall(b"s" * bytes_each)
+            time.sleep(0.004)
+
+    def client():
+        conn = dial()
+        conn.sendall(b"q" * 10)
+        while conn.recv(65536):
+            pass
+
+    return lambda: each_connection(listener(), serve), client
+
+
 def datagrams_overrun():
     def server():
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -344,7 +377,141 @@ def datagrams_overrun():
     return server, client
 
 
+def many_at_once(number):
+    def client():
+        workers = [threading.Thread(target=requests, args=(100, 50, 200, 0.002)) for _ in range(number)]
+        [worker.start() for worker in workers]
+        [worker.join() for worker in workers]
+
+    return lambda: each_connection(listener(), echo(50, 200, prepare=nodelay)), client
+
+
+def several_in_flight():
+    def client():
+        conn = dial()
+        nodelay(conn)
+        conn.sendall(b"q" * 50 * 8)
+        for _ in range(400):
+            exactly(conn, 200)
+            conn.sendall(b"q" * 50)
+        exactly(conn, 200 * 8)
+
+    return lambda: each_connection(listener(), echo(50, 200, prepare=nodelay)), client
+
+
+def upload(size):
+    return lambda: each_connection(listener(), echo(size, 10)), lambda: requests(2, size, 10)
+
+
+def gathered():
+    def send(conn, data):
+        conn.sendmsg([data[:20], data[20:]])
+
+    return lambda: each_connection(listener(), echo(10, 1020, send=send)), lambda: requests(200, 10, 1020, 0.001)
+
+
+def corked():
+    def send(conn, data):
+        conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        two_writes(conn, data)
+        conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+
+    return lambda: each_connection(listener(), echo(10, 1020, send=send)), lambda: requests(200, 10, 1020, 0.001)
+
+
+def web_pages(size, keeps_alive):
+    from http.client import HTTPConnection
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+        disable_nagle_algorithm = True
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            self.wfile.write(b"p" * size)
+
+        def log_message(self, *_):
+            pass
+
+    def server():
+        ThreadingHTTPServer(("0.0.0.0" if ROLE == "server" else HOST, PORT), Handler).serve_forever()
+
+    def client():
+        dial().close()
+        conn = HTTPConnection(HOST, PORT)
+        for _ in range(100 if keeps_alive else 20):
+            conn.request("GET", "/")
+            conn.getresponse().read()
+            if not keeps_alive:
+                conn.close()
+                time.sleep(0.01)
+
+    return server, client
+
+
+def asynchronous():
+    import asyncio
+
+    async def handle(reader, writer):
+        try:
+            while True:
+                await reader.readexactly(50)
+                writer.write(b"r" * 200)
+                await writer.drain()
+        except (EOFError, ConnectionError):
+            writer.close()
+
+    async def serve():
+        server = await asyncio.start_server(handle, "0.0.0.0" if ROLE == "server" else HOST, PORT)
+        await server.serve_forever()
+
+    def client():
+        requests(300, 50, 200, 0.001)
+
+    return lambda: asyncio.run(serve()), client
+
+
+def datagrams():
+    def server():
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.bind(("0.0.0.0" if ROLE == "server" else HOST, PORT))
+        while True:
+            data, sender = sock.recvfrom(2000)
+            sock.sendto(data, sender)
+
+    def client():
+        time.sleep(0.3)
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.settimeout(0.2)
+        for _ in range(200):
+            sock.sendto(b"d" * 1000, (HOST, PORT))
+            sock.recv(2000)
+
+    return server, client
+
+
 PROGRAMS = {
+    "ping-pong": lambda: (lambda: each_connection(listener(), echo(50, 200, prepare=nodelay)),
+                          lambda: requests(2_000, 50, 200, prepare=nodelay)),
+    "few-requests": lambda: large_transfers(500, 3, 0),
+    "download": lambda: large_transfers(5_000_000, 20, 0),
+    "long-download": lambda: large_transfers(2_000_000, 1, 0),
+    "upload": lambda: upload(5_000_000),
+    "long-upload": lambda: upload(1_000_000),
+    "many-clients": lambda: many_at_once(8),
+    "several-in-flight": several_in_flight,
+    "gathered-writes": gathered,
+    "corked-writes": corked,
+    "web-pages": lambda: web_pages(5_000, True),
+    "large-web-pages": lambda: web_pages(200_000, True),
+    "closed-web-pages": lambda: web_pages(5_000, False),
+    "asynchronous": asynchronous,
+    "datagrams": datagrams,
+    "updates": lambda: updates(1_500),
     "nagle-meets-delayed-ack": answer_in_two_writes,
     "nagle-waits": request_in_two_writes,
     "receive-window": small_receive_buffer,
@@ -362,6 +529,9 @@ PROGRAMS = {
     "server-work": works,
     "server-stalled": event_loop_with_a_job,
     "cpu-contention": waits_for_a_cpu,
+    "cpu-quota": works_for_its_cpu_time,
+    "own-send-queue": lambda: updates(6_000 if SLOW else 1_500),
+    "delayed-ack": lambda: (lambda: each_connection(listener(), echo(2_800, 10)), lambda: requests(10, 2_800, 10, 0.3, nodelay)),
     "udp-receive-overrun": datagrams_overrun,
     "client-idle": lambda: large_transfers(200, 30, 0.05 if SLOW else 0.0),
     "link-saturated": lambda: large_transfers(1_000_000, 1, 0),

@@ -126,6 +126,8 @@ pub mod evidence {
     pub const ARRIVED_PACKET_BYTES: &str = "packet.arrived_bytes";
     /// The largest packet that a router accepts, in bytes.
     pub const PATH_MTU_BYTES: &str = "path_mtu_bytes";
+    /// Median bytes that were not sent when a message was written.
+    pub const QUEUED_BYTES: &str = "queued_bytes";
     /// Bytes per second.
     pub const RATE_BYTES_PER_S: &str = "rate_bytes_per_s";
     /// Connections that the queue of a listening socket can hold.

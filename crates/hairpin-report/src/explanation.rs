@@ -46,8 +46,10 @@ const TEXTS: &[(Cause, &str, &str)] = &[
     ),
     (
         Cause::OwnSendQueue,
-        "Data waits {wait} in the send buffer of the {end} of {place} {in}",
-        "set TCP_NOTSENT_LOWAT or a smaller SO_SNDBUF at the {end}",
+        "{who} writes faster than the path takes: {affected} of {exchanges} messages wait {wait} in its send buffer, behind \
+         {queued} of earlier ones",
+        "write less than the path takes: drop or merge old messages while poll(2) does not report POLLOUT, with TCP_NOTSENT_LOWAT \
+         set to a few messages at the {end}",
     ),
     (
         Cause::SlowReader,
@@ -254,6 +256,7 @@ impl Words<'_> {
             "loaded" => self.time(names::LOADED_ROUND_TRIP_NS),
             "opening" => self.time(names::OPENING_NS),
             "window" => self.size(names::WINDOW_BYTES),
+            "queued" => self.size(names::QUEUED_BYTES),
             "first" => self.size(names::FIRST_FLIGHT_BYTES),
             "earlier" => self.size(names::EARLIER_FLIGHT_BYTES),
             "affected" => self.count(names::AFFECTED),
@@ -335,13 +338,19 @@ pub(crate) fn unions(connection: &ExplainedConnection) -> Vec<String> {
     };
     let text = |union: &StateUnion| {
         let of: Vec<&str> = union.of.iter().map(|state| state.word()).collect();
+        let of = match of.as_slice() {
+            all if all.len() <= MAX_MEMBERS => all.join(", "),
+            all => format!("{} states (docs/states.md)", all.len()),
+        };
         let by = union.separated_by.join(" or ");
-        format!("not separable here: {} is one of {}; to tell: {by}", union.name, of.join(", "))
+        format!("not separable here: {} is one of {of}; to tell: {by}", union.name)
     };
     connection.unions.iter().filter(takes_time).map(text).collect()
 }
 
 const MIN_UNION_SHARE: f64 = 0.1;
+/// More states of a union are counted, not listed.
+const MAX_MEMBERS: usize = 6;
 
 /// Returns what each exchange would save: `40 ms to 44 ms`.
 fn saved(range: &RangeNs) -> String {

@@ -13,6 +13,9 @@ use crate::trace::times_in_states;
 const MIN_WAIT_NS: u64 = 1_000_000;
 const MIN_WAIT_SHARE: f64 = 0.1;
 
+/// A path is long from this round trip.
+const MIN_LONG_NS: u64 = 1_000_000;
+
 pub(super) struct Peer {
     pub(super) server: SocketAddr,
     pub(super) connections: Vec<Connection>,
@@ -56,6 +59,11 @@ impl Peer {
     /// The shortest round trip to the server; `None` if unknown.
     pub(super) fn round_trip_ns(&self) -> Option<u64> {
         self.connections.iter().filter_map(|connection| connection.vantage.round_trip_ns()).min()
+    }
+
+    /// Whether a round trip takes notable time, or is unknown.
+    pub(super) fn is_path_long(&self) -> bool {
+        self.round_trip_ns().is_none_or(|ns| ns >= MIN_LONG_NS)
     }
 
     /// What the exchanges spend in these states.

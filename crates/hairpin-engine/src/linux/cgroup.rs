@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders of this process's group and its ancestors, own group first, in the hierarchy with this controller;
+/// The folders of a process's group (`self` or its id) and its ancestors, own group first, in the hierarchy with this controller;
 /// empty if no hierarchy has it. Reads files below `root`.
-pub(crate) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
+pub(crate) fn groups(root: &Path, process: &str, controller: &str) -> Vec<PathBuf> {
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
-    let own = own_group(controller, &read("proc/self/cgroup"), &read("proc/self/mountinfo"));
+    let own = own_group(controller, &read(&format!("proc/{process}/cgroup")), &read("proc/self/mountinfo"));
     let Some((mount, path)) = own else { return Vec::new() };
     let mount = root.join(mount.strip_prefix("/").unwrap_or(&mount));
     path.ancestors().map(|path| mount.join(path)).collect()
@@ -46,7 +46,7 @@ pub(crate) fn memory_limit_bytes(root: &Path) -> Option<u64> {
         read("memory.max").or_else(|| read("memory.limit_in_bytes"))?.trim().parse::<u64>().ok()
     };
     // Version 1 shows a missing limit as the largest multiple of the page size.
-    groups(root, "memory").into_iter().filter_map(limit).min().filter(|bytes| *bytes < 1 << 62)
+    groups(root, "self", "memory").into_iter().filter_map(limit).min().filter(|bytes| *bytes < 1 << 62)
 }
 
 /// The kind of container in which this process runs; `None` if no container is detected.

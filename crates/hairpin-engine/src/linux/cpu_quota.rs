@@ -4,6 +4,7 @@
 //! period (Documentation/scheduler/sched-bwc.rst). The quotas of all ancestors apply too. Version 2 has `cpu.max`,
 //! version 1 has `cpu.cfs_quota_us` and `cpu.cfs_period_us`; both versions count throttling in `cpu.stat`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ pub(crate) struct CpuQuota {
 
 impl Observer for CpuQuota {
     fn begin(_: Context<'_>) -> Option<Self> {
-        let limited = limited(Path::new("/"));
+        let limited = limited(Path::new("/"), "self");
         let cpus = limited.iter().map(|group| group.cpus).reduce(f64::min)?;
         let before = throttled(&limited);
         Some(Self { limited, cpus, before, after: None })
@@ -53,26 +54,36 @@ impl Observer for CpuQuota {
 
 /// The CPUs that this process's control groups may use together; `None` without a quota.
 pub(crate) fn cpus() -> Option<f64> {
-    limited(Path::new("/")).iter().map(|group| group.cpus).reduce(f64::min)
+    limited(Path::new("/"), "self").iter().map(|group| group.cpus).reduce(f64::min)
 }
 
-/// Throttling of this process's control groups from now on.
+/// Throttling of the control groups of processes, each from when it is first seen.
+#[derive(Default)]
 pub(crate) struct Throttling {
-    limited: Vec<Group>,
-    before: Throttled,
+    /// Of each group with a quota, the throttled time of all CPUs in ns: first and latest. A group may be deleted.
+    groups: BTreeMap<PathBuf, (u64, u64)>,
 }
 
 impl Throttling {
-    pub(crate) fn begin() -> Self {
-        let limited = limited(Path::new("/"));
-        let before = throttled(&limited);
-        Self { limited, before }
+    /// Adds the groups of a process: `self` or its id.
+    pub(crate) fn add(&mut self, process: &str) {
+        for group in limited(Path::new("/"), process) {
+            let first_ns = throttled_ns(&group.folder).unwrap_or(0);
+            self.groups.entry(group.folder).or_insert((first_ns, first_ns));
+        }
     }
 
-    /// Time of all CPUs, in ns; 0 without a quota.
-    pub(crate) fn ns(&self) -> u64 {
-        throttled(&self.limited).ns.saturating_sub(self.before.ns)
+    /// Time of all CPUs, in ns; 0 without a quota. Call it from time to time while the programs run.
+    pub(crate) fn ns(&mut self) -> u64 {
+        for (folder, (_, latest_ns)) in &mut self.groups {
+            *latest_ns = throttled_ns(folder).unwrap_or(*latest_ns);
+        }
+        self.groups.values().map(|(first_ns, latest_ns)| latest_ns.saturating_sub(*first_ns)).sum()
     }
+}
+
+fn throttled_ns(folder: &Path) -> Option<u64> {
+    Some(parse(&fs::read_to_string(folder.join("cpu.stat")).ok()?).ns)
 }
 
 /// A control group with a quota.
@@ -90,10 +101,10 @@ struct Throttled {
     ns: u64,
 }
 
-/// The groups with a quota among this process's own and its ancestors, read below `root`.
-fn limited(root: &Path) -> Vec<Group> {
+/// The groups with a quota among a process's own and its ancestors, read below `root`.
+fn limited(root: &Path, process: &str) -> Vec<Group> {
     let with_quota = |folder: PathBuf| Some(Group { cpus: quota(&folder)?, folder });
-    cgroup::groups(root, "cpu").into_iter().filter_map(with_quota).collect()
+    cgroup::groups(root, process, "cpu").into_iter().filter_map(with_quota).collect()
 }
 
 /// The CPUs that a group may use; `None` without a readable quota.
@@ -146,7 +157,7 @@ mod tests {
     }
 
     fn quotas(files: &[(&str, &str)]) -> Vec<f64> {
-        limited(tree(files).path()).iter().map(|group| group.cpus).collect()
+        limited(tree(files).path(), "self").iter().map(|group| group.cpus).collect()
     }
 
     #[test]
@@ -160,6 +171,16 @@ mod tests {
         let unlimited = ("sys/fs/cgroup/unified/pod/app/cpu.max", "max 100000\n");
         assert_eq!(quotas(&[mounts, own, pod, unlimited]), [1.5]);
         assert_eq!(quotas(&[mounts, own]), [0.0; 0]);
+    }
+
+    #[test]
+    fn another_process_has_the_quota_of_its_own_group() {
+        let mounts = ("proc/self/mountinfo", V2_MOUNT);
+        let groups = [("proc/self/cgroup", "0::/\n"), ("proc/7/cgroup", "0::/job\n")];
+        let quota = ("sys/fs/cgroup/unified/job/cpu.max", "50000 100000\n");
+        let root = tree(&[mounts, groups[0], groups[1], quota]);
+        let cpus = |process: &str| limited(root.path(), process).iter().map(|group| group.cpus).collect::<Vec<f64>>();
+        assert_eq!((cpus("self"), cpus("7")), (vec![], vec![0.5]));
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) const RULE: Rule = Rule { code: Cause::ClientIdle, judge, explains: &
 /// The client is idle for this share of the time of its connections, or of its exchanges.
 const MIN_IDLE_SHARE: f64 = 0.5;
 const MIN_PAUSE_NS: f64 = 1e6;
+/// Fewer pauses are those of a program that begins or ends.
+const MIN_PAUSES: usize = 3;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let inside = [ExchangeState::ClientIdle, ExchangeState::IdleOrHeld];
@@ -23,7 +25,7 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let share = idle_ns / (peer.elapsed_ns() + between_ns).max(1) as f64;
     let median_ns = quantile(all, 0.5)?;
     let worst = peer.complete().max_by_key(|(_, exchange)| idle(exchange));
-    (share >= MIN_IDLE_SHARE && median_ns >= MIN_PAUSE_NS).then(|| Judged {
+    (pauses >= MIN_PAUSES && share >= MIN_IDLE_SHARE && median_ns >= MIN_PAUSE_NS).then(|| Judged {
         share: Some(share),
         saved: None,
         evidence: vec![Fact::number(evidence::EXCHANGES, pauses as f64), Fact::number(evidence::WAIT_NS, median_ns)],

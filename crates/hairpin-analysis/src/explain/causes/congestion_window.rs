@@ -23,7 +23,7 @@ const MIN_QUEUE_NS: f64 = 3e6;
 const STATES: [ExchangeState; 1] = [ExchangeState::CongestionWindow];
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
-    judge_window(peer).filter(|_| !is_path_full(peer))
+    judge_window(peer).filter(|_| peer.is_path_long() && !is_path_full(peer))
 }
 
 pub(super) fn judge_window(peer: &Peer) -> Option<Judged<'_>> {

@@ -12,6 +12,7 @@ mod link_saturated;
 mod nagle_meets_delayed_ack;
 mod nagle_waits;
 mod one_request_per_round_trip;
+mod own_send_queue;
 mod path_mtu;
 mod receive_window;
 mod retransmission;
@@ -37,6 +38,7 @@ pub(super) const ALL: &[Rule] = &[
     retransmission_time_out::RULE,
     retransmission::RULE,
     slow_reader::RULE,
+    own_send_queue::RULE,
     receive_window::RULE,
     link_saturated::RULE,
     slow_start_after_idle::RULE,

@@ -15,16 +15,15 @@ const GROWING: u64 = 2;
 /// A window that grows limits only the beginning of a connection, so it is named from this share.
 const MIN_SHARE_IF_GROWING: f64 = 0.5;
 
-/// Shorter waits are named only on paths of this round trip, in ns.
+/// Shorter waits are named only on long paths, in ns.
 const MIN_WAIT_NS: f64 = 5e6;
-const MIN_ROUND_TRIP_NS: u64 = 1_000_000;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let judged = judge_windows(peer, false)?;
     let is_enough = judged.share.is_some_and(|share| share >= MIN_SHARE_IF_GROWING);
     let grows = judged.worst.is_some_and(|(connection, _)| grows(connection));
     // On a short path a full window opens at once.
-    let is_long = peer.round_trip_ns().is_none_or(|ns| ns >= MIN_ROUND_TRIP_NS);
+    let is_long = peer.is_path_long();
     let waits = judged.saved.is_some_and(|saved| saved.high >= MIN_WAIT_NS);
     ((is_enough || !grows) && (is_long || waits)).then_some(judged)
 }

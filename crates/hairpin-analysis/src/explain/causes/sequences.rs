@@ -7,8 +7,6 @@ use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
 use super::super::rule::Judged;
 
-/// A path is long from this round trip, in ns.
-const MIN_ROUND_TRIP_NS: u64 = 1_000_000;
 /// Exchanges of this number form a sequence.
 const MIN_SEQUENCE: usize = 5;
 /// The client sends its next request within this share of the round trip.
@@ -27,7 +25,7 @@ const MAX_SPREAD: f64 = 0.1;
 
 /// Judges the time that exchanges which follow each other spend on the path.
 pub(super) fn judge_sequence(peer: &Peer) -> Option<Judged<'_>> {
-    let round_trip_ns = peer.round_trip_ns().filter(|ns| *ns >= MIN_ROUND_TRIP_NS)?;
+    let round_trip_ns = peer.round_trip_ns().filter(|_| peer.is_path_long())?;
     let follows = |connection: &Connection, exchange: &Exchange| {
         let pause_ns = MAX_PAUSE_SHARE * connection.vantage.round_trip_ns().unwrap_or(round_trip_ns) as f64;
         exchange.is_complete() && exchange.place > 0 && (exchange.idle_before_ns as f64) <= pause_ns

@@ -17,6 +17,8 @@ pub(super) const RULE: Rule = Rule { code: Cause::ServerWork, judge, explains: &
 const MIN_WORK_SHARE: f64 = 0.5;
 /// A shorter time between two packets of an answer is no pause.
 const MIN_PAUSE_NS: u64 = 2_000_000;
+/// An answer with more pauses is a stream, whose program decides when it sends.
+const MAX_PAUSES: usize = 16;
 /// Fewer slow exchanges are outliers.
 const MIN_AFFECTED: f64 = 0.1;
 
@@ -33,8 +35,8 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     Some(judged.with(evidence::EXCHANGE_NS, quantile(durations, 0.5)))
 }
 
-/// The time that the server's program takes: until it reads the request, until the answer begins, and in pauses of the answer,
-/// in ns. While an answer leaves without pauses its program writes as fast as it can be sent.
+/// The time that the server's program takes: until it reads the request, until the answer begins, and in pauses of the answer if they
+/// are few, in ns. While an answer leaves without pauses its program writes as fast as it can be sent.
 pub(super) fn at_server_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     if !exchange.is_complete() {
         return 0;
@@ -48,6 +50,9 @@ pub(super) fn at_server_ns(connection: &Connection, exchange: &Exchange) -> u64 
             pauses.push(last_ns..at_ns);
         }
         last_ns = at_ns.max(1);
+    }
+    if pauses.len() > MAX_PAUSES {
+        pauses.truncate(1);
     }
     // Without packets, the answer is one moment.
     if pauses.is_empty() {

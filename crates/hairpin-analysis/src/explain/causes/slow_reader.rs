@@ -9,7 +9,8 @@ use super::super::connection::{Connection, Exchange};
 use super::super::peer::Peer;
 use super::super::rule::{Judged, MIN_SHARE, Rule};
 
-pub(super) const RULE: Rule = Rule { code: Cause::SlowReader, judge, explains: &[Cause::ReceiveWindow] };
+pub(super) const RULE: Rule =
+    Rule { code: Cause::SlowReader, judge, explains: &[Cause::ReceiveWindow, Cause::OwnSendQueue] };
 
 /// A program that reads at once opens a full window after a round trip. One that takes longer by more than this, in ns, does
 /// not read meanwhile.

@@ -1,9 +1,9 @@
 //! Segments that waited for an acknowledgment: which they were, and who held them.
 
-use hairpin_model::Fact;
 use hairpin_model::exchange_state::{Actor, ExchangeState, StateSpan};
 use hairpin_model::explanation::evidence;
 use hairpin_model::trace::End;
+use hairpin_model::{Fact, SocketSample};
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
@@ -18,9 +18,8 @@ const STATES: [ExchangeState; 3] =
 /// Without packets, an acknowledgment was delayed if it took longer than a round trip by this, in ns (`TCP_DELACK_MIN` is 40 ms).
 const MIN_DELAY_NS: u64 = 10_000_000;
 
-/// Shorter holds are named only on paths of this round trip, in ns.
+/// Shorter holds are named only on long paths, in ns.
 const MIN_WAIT_NS: f64 = 5e6;
-const MIN_ROUND_TRIP_NS: u64 = 1_000_000;
 
 /// Maximum number of a segment in its message.
 const MAX_NUMBER: usize = 1_000;
@@ -33,6 +32,8 @@ struct Held {
     number: Option<usize>,
     waited_ns: u64,
     was_ack_delayed: bool,
+    /// Whether samples show that the congestion window was full meanwhile: Nagle's algorithm then holds nothing.
+    is_window_full: bool,
 }
 
 /// Returns the held segments of an exchange, in the order in which they left.
@@ -69,26 +70,39 @@ fn held(connection: &Connection, exchange: &Exchange) -> Vec<Held> {
             number: Some(before.max(1)),
             waited_ns,
             was_ack_delayed: 2 * delayed_ns >= waited_ns,
+            is_window_full: is_window_full(during(connection, exchange, packet.from, &run)),
         })
     };
     runs.into_iter().zip(delayed_ns).filter_map(find).collect()
 }
 
 fn held_by_samples(connection: &Connection, exchange: &Exchange, span: &StateSpan) -> Option<Held> {
-    let trace = &connection.observed.trace;
-    let [from_ns, until_ns] = [span.from_ns, span.until_ns].map(|ns| exchange.extent.began_ns + ns);
     // The holder is the end with unsent bytes.
     let unsent = |from: End| {
-        let samples = if from == End::Client { &trace.client.samples } else { &trace.server.samples };
-        let first = samples.partition_point(|sample| sample.at_ns < from_ns);
-        let during = samples[first..].iter().take_while(|sample| sample.at_ns < until_ns);
-        during.map(|sample| sample.not_sent_bytes).max().filter(|bytes| *bytes > 0).map(|bytes| (bytes, from))
+        let bytes = during(connection, exchange, from, span).iter().map(|sample| sample.not_sent_bytes).max();
+        bytes.filter(|bytes| *bytes > 0).map(|bytes| (bytes, from))
     };
     let (bytes, from) = unsent(End::Client).max(unsent(End::Server))?;
     let round_trip_ns = connection.vantage.round_trip_ns().unwrap_or(0);
     let waited_ns = span.until_ns - span.from_ns;
     let was_ack_delayed = waited_ns >= round_trip_ns.saturating_add(MIN_DELAY_NS);
-    Some(Held { from, bytes, number: None, waited_ns, was_ack_delayed })
+    let is_window_full = is_window_full(during(connection, exchange, from, span));
+    Some(Held { from, bytes, number: None, waited_ns, was_ack_delayed, is_window_full })
+}
+
+/// Returns the samples of an end during a span of an exchange.
+fn during<'c>(connection: &'c Connection, exchange: &Exchange, end: End, span: &StateSpan) -> &'c [SocketSample] {
+    let trace = &connection.observed.trace;
+    let samples = if end == End::Client { &trace.client.samples } else { &trace.server.samples };
+    let [from, until] = [span.from_ns, span.until_ns]
+        .map(|ns| samples.partition_point(|sample| sample.at_ns < exchange.extent.began_ns + ns));
+    &samples[from..until]
+}
+
+/// Whether most of these samples show a full congestion window.
+fn is_window_full(samples: &[SocketSample]) -> bool {
+    let full = samples.iter().filter(|sample| sample.unacked_segments >= sample.cwnd_segments.max(1)).count();
+    2 * full > samples.len()
 }
 
 /// Judges the waits of segments for acknowledgments. `is_small` asks for segments that are not full, `was_delayed` for
@@ -96,7 +110,7 @@ fn held_by_samples(connection: &Connection, exchange: &Exchange, span: &StateSpa
 pub(super) fn judge(peer: &Peer, is_small: bool, was_delayed: bool) -> Option<Judged<'_>> {
     let of_it = |connection: &Connection, one: &Held| {
         // Without packets the size of a full segment is unknown.
-        let is_full = one.number.is_some() && one.bytes >= connection.mss_bytes();
+        let is_full = one.is_window_full || (one.number.is_some() && one.bytes >= connection.mss_bytes());
         is_full != is_small && one.was_ack_delayed == was_delayed
     };
     let waits = peer.waits(|connection, exchange| {
@@ -104,7 +118,7 @@ pub(super) fn judge(peer: &Peer, is_small: bool, was_delayed: bool) -> Option<Ju
         held.iter().filter(|one| of_it(connection, one)).map(|one| one.waited_ns).sum()
     });
     // On a short path, a hold of a round trip is nothing.
-    let is_long = peer.round_trip_ns().is_none_or(|ns| ns >= MIN_ROUND_TRIP_NS);
+    let is_long = peer.is_path_long();
     let judged = Judged::of(&waits, MIN_SHARE).filter(|_| is_long || waits.median_ns >= MIN_WAIT_NS)?;
     let (mut bytes, mut numbers, mut by_server) = (Vec::new(), Vec::new(), 0);
     for (connection, exchange) in &waits.affected {

@@ -30,7 +30,7 @@ impl Layers<'_> {
             let gap = from_ns..segment.left_ns.min(during.end);
             from_ns = from_ns.max(segment.left_ns);
             if way.direction.writes.is_empty() {
-                if way.is_unsent(&gap) != Some(false) {
+                if way.max_unsent_bytes(&gap) != Some(0) {
                     self.held(place, segment, gap, false);
                 }
                 continue;
@@ -71,7 +71,7 @@ impl Layers<'_> {
             let is_nagle = sending.nodelay != Some(true) && reading.left_with_the_ack(direction, segment, gap.start);
             return match is_nagle {
                 true => ExchangeState::Nagle,
-                false if reading.is_foreign && reading.is_ack_clocked(direction, segment, gap) => {
+                false if reading.is_foreign && self.is_window_full(place, segment, gap) => {
                     ExchangeState::CongestionWindow
                 }
                 false => ExchangeState::Unexplained,
@@ -90,6 +90,14 @@ impl Layers<'_> {
             Some(bytes) if in_flight >= bytes / MIN_PAYLOAD_DIVISOR => ExchangeState::SendBuffer,
             _ => ExchangeState::Unexplained,
         }
+    }
+
+    /// Whether packets show that the congestion window was full, and samples, if any, that a segment of this size waited.
+    fn is_window_full(&self, place: usize, segment: &Segment, gap: &Range<u64>) -> bool {
+        let way = self.way(place);
+        let size_bytes = segment.end_byte - segment.first_byte;
+        self.states.reading.is_ack_clocked(way.direction, segment, gap)
+            && way.max_unsent_bytes(gap).is_none_or(|bytes| bytes >= size_bytes)
     }
 
     /// Returns when the receiver's window admitted the segment; 0 if no window is known at `from_ns`.

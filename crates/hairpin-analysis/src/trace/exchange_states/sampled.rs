@@ -48,10 +48,10 @@ fn is_window_closed(sample: &SocketSample) -> bool {
 }
 
 impl Way<'_> {
-    /// Whether samples show unsent bytes during the gap; `None` without samples in it.
-    pub(super) fn is_unsent(&self, gap: &Range<u64>) -> Option<bool> {
+    /// The most unsent bytes that samples show during the gap; `None` without samples in it.
+    pub(super) fn max_unsent_bytes(&self, gap: &Range<u64>) -> Option<u64> {
         let [first, end] = [gap.start, gap.end].map(|ns| self.samples[0].partition_point(|one| one.at_ns < ns));
         let inside = self.samples[0].get(first..end).filter(|inside| !inside.is_empty())?;
-        Some(inside.iter().any(|one| one.not_sent_bytes > 0))
+        inside.iter().map(|one| one.not_sent_bytes).max()
     }
 }

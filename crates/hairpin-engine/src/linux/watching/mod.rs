@@ -159,6 +159,8 @@ impl Watching {
             Subject::Children | Subject::Port(_) => Tree::of_this_process(),
         };
         let why_not = places.iter().find_map(|place| place.packets.as_ref().err().map(ToString::to_string));
+        let mut quota = Throttling::default();
+        quota.add("self");
         let mut watching = Self {
             subject,
             owns_places,
@@ -174,7 +176,7 @@ impl Watching {
             udp_drops: BTreeMap::new(),
             began: Instant::now(),
             began_realtime_ns: realtime_ns(),
-            quota: Throttling::begin(),
+            quota,
             observed: ObservedPrograms { no_packets: why_not, ..ObservedPrograms::default() },
         };
         watching.discover()?;
@@ -196,6 +198,7 @@ impl Watching {
                 // An error leaves the sockets that are known.
                 drop(self.discover());
                 self.tree.note_waits(&self.programs);
+                self.observed.stopped_by_quota_ns = self.quota.ns();
                 discovered = Instant::now();
             }
             let sockets = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
@@ -237,7 +240,11 @@ impl Watching {
     /// Looks for new sockets of the subject, for drops, and for full queues.
     fn discover(&mut self) -> io::Result<()> {
         let owners = if let Subject::Port(_) = self.subject { HashMap::new() } else { self.tree.sockets() };
-        self.programs.extend(owners.values().map(|owner| owner.process));
+        for owner in owners.values() {
+            if self.programs.insert(owner.process) {
+                self.quota.add(&owner.process.to_string());
+            }
+        }
         let (mut found, mut datagrams) = (Vec::new(), Vec::new());
         for (number, place) in self.places.iter_mut().enumerate() {
             place.sockets.each(Kind::Tcp, |socket| found.push((number, socket)))?;
