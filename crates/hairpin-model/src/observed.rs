@@ -1,6 +1,7 @@
 //! What was observed of programs that Hairpin did not write: the evidence that an explanation is computed from.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use crate::trace::RoundTrace;
 
@@ -10,16 +11,34 @@ pub struct ObservedConnection {
     /// The end that opened the connection.
     pub client: SocketAddr,
     pub server: SocketAddr,
-    /// Names of the programs at the ends, if they are known.
-    pub programs: [Option<String>; 2],
+    /// The programs at the ends, if they are known.
+    pub programs: [Option<ObservedProgram>; 2],
     /// Packets, and samples of sockets. It has no exchanges: the analysis finds them.
     pub trace: RoundTrace,
     /// Whether the packets show the beginning of the connection.
     pub has_handshake: bool,
     /// The largest payload of a segment that the handshake allows.
     pub mss_bytes: Option<u64>,
+    /// When a thread of the program at each end waited in a send call, in order.
+    pub blocked_sends: [Vec<Range<u64>>; 2],
     /// The largest packet that a router on the path accepts, by its ICMP message.
     pub path_mtu_bytes: Option<u64>,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedProgram {
+    pub process: u32,
+    pub name: String,
+}
+
+/// The time that a thread of a process waited for a CPU between two moments, in ns since the observation began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuWait {
+    pub from_ns: u64,
+    pub until_ns: u64,
+    pub process: u32,
+    pub waited_ns: u64,
 }
 
 /// All that was observed.
@@ -33,8 +52,8 @@ pub struct Observed {
 /// What was seen of running programs beside their packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedPrograms {
-    /// Time that their threads waited for a CPU, in ns.
-    pub waited_for_cpu_ns: u64,
+    /// Waits of their threads for a CPU, in order of time and process.
+    pub cpu_waits: Vec<CpuWait>,
     /// Time that a CPU quota stopped them, in ns.
     pub stopped_by_quota_ns: u64,
     /// Time of the observation, in ns.

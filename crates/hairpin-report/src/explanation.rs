@@ -58,7 +58,7 @@ const TEXTS: &[(Cause, &str, &str)] = &[
     ),
     (
         Cause::BlockedInSend,
-        "The server {place} serves no client while {client} does not read: {affected} times, {wait} each",
+        "The server {place} serves no client while {client} does not read: {times}, {wait} each",
         "write without blocking (O_NONBLOCK with epoll), and drop messages for clients whose buffer is full",
     ),
     (
@@ -95,7 +95,7 @@ const TEXTS: &[(Cause, &str, &str)] = &[
     ),
     (
         Cause::ConnectionPerRequest,
-        "Requests to {place} open connections: {connections} of them, with {exchanges} exchanges each, and each takes {opening} to \
+        "Requests to {place} open connections: {connections} of them, and each takes {opening} to \
          open",
         "keep connections open for the next request (keep-alive, a pool)",
     ),
@@ -118,7 +118,7 @@ const TEXTS: &[(Cause, &str, &str)] = &[
     ),
     (
         Cause::ServerWork,
-        "The program of the server {place} takes {wait} of the {duration} of an exchange",
+        "The program of the server {place} takes {wait} of {duration} {in}",
         "the network is not the cause: profile the server",
     ),
     (
@@ -259,6 +259,7 @@ impl Words<'_> {
             "queued" => self.size(names::QUEUED_BYTES),
             "first" => self.size(names::FIRST_FLIGHT_BYTES),
             "earlier" => self.size(names::EARLIER_FLIGHT_BYTES),
+            "times" => counted(self.number(names::AFFECTED).unwrap_or(0.0) as u64, "time"),
             "affected" => self.count(names::AFFECTED),
             "exchanges" => self.count(names::EXCHANGES),
             "connections" => self.count(names::CONNECTIONS),
@@ -301,7 +302,7 @@ pub(crate) fn cost(cause: &ExplainedCause) -> String {
     let saves =
         cause.saved_if_fixed_ns.as_ref().map(|range| format!("an exchange with it would save {}", saved(range)));
     let evidence: Vec<String> = [of_time, saves].into_iter().flatten().collect();
-    format!("{}: {}", cause.code, evidence.join("; "))
+    if evidence.is_empty() { cause.code.to_string() } else { format!("{}: {}", cause.code, evidence.join("; ")) }
 }
 
 /// A sentence of a cause after the first, with its share and its fix.

@@ -1,9 +1,11 @@
 //! A connection with the states of its exchanges.
 
+use std::borrow::Cow;
+
 use hairpin_model::exchange_state::{ExchangeState, StateSpan};
 use hairpin_model::observed::ObservedConnection;
 use hairpin_model::trace::End;
-use hairpin_model::{Actor, EndTrace, Fact, Packet, fact_names};
+use hairpin_model::{Actor, EndTrace, Fact, Packet, RoundTrace, TimeSequence, fact_names};
 
 use super::exchanges::{exchanges, exchanges_of_samples};
 use super::vantage::{Vantage, at_both_ends};
@@ -11,6 +13,9 @@ use crate::trace::{Extent, states_of_exchanges};
 
 /// Maximum number of exchanges of a connection whose states are computed: the first ones.
 const MAX_EXCHANGES: usize = 20_000;
+
+/// Acknowledgments of an exchange arrive until this time after it.
+const AFTER_NS: u64 = 1_000_000_000;
 
 /// `tcpi_min_rtt` before the first measurement (`~0U` us).
 const UNKNOWN_RTT_NS: u64 = u32::MAX as u64 * 1_000;
@@ -128,6 +133,20 @@ impl Exchange {
     }
 }
 
+/// The trace; without what follows these exchanges if many others are `skipped`, which would take much memory.
+fn begun<'t>(trace: &'t RoundTrace, extents: &[Extent], skipped: usize) -> Cow<'t, RoundTrace> {
+    let Some(last) = extents.last().filter(|_| skipped > 0) else { return Cow::Borrowed(trace) };
+    let until_ns = last.ended_ns.saturating_add(AFTER_NS);
+    let end = trace.packets.partition_point(|packet| packet.at_ns <= until_ns);
+    Cow::Owned(RoundTrace {
+        packets: trace.packets[..end].to_vec(),
+        client: trace.client.clone(),
+        server: trace.server.clone(),
+        capture: trace.capture.clone(),
+        ..RoundTrace::default()
+    })
+}
+
 impl Connection {
     pub(super) fn new(mut observed: ObservedConnection) -> Self {
         let trace = &mut observed.trace;
@@ -144,7 +163,7 @@ impl Connection {
             if trace.packets.is_empty() { exchanges_of_samples(trace) } else { exchanges(&trace.packets) };
         let skipped = found.len().saturating_sub(MAX_EXCHANGES);
         found.truncate(MAX_EXCHANGES);
-        let (spans, _) = states_of_exchanges(trace, &found, |_| None);
+        let (spans, _) = states_of_exchanges(&begun(trace, &found, skipped), &found, |_| None);
         let opening = Opening::of(&trace.packets);
         let mut before_ns = opening.ended_ns;
         let exchange = |(place, (extent, spans)): (usize, (Extent, Vec<StateSpan>))| {
@@ -161,6 +180,13 @@ impl Connection {
             })
         });
         Self { vantage, exchanges, skipped, opening, bytes, observed }
+    }
+
+    /// Returns the time sequence of an exchange.
+    pub(super) fn sequence(&self, exchange: &Exchange) -> Option<TimeSequence> {
+        let extents = std::slice::from_ref(&exchange.extent);
+        let trace = begun(&self.observed.trace, extents, self.skipped);
+        states_of_exchanges(&trace, extents, |_| Some(0)).1
     }
 
     pub(super) fn packets(&self) -> &[Packet] {

@@ -7,6 +7,7 @@ mod causes;
 mod connection;
 mod exchanges;
 mod peer;
+mod programs;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -15,42 +16,18 @@ mod vantage;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use hairpin_model::exchange_state::ExchangeState;
-use hairpin_model::explanation::evidence;
 use hairpin_model::observed::{Observed, ObservedConnection, ObservedPackets, ObservedPrograms};
 use hairpin_model::{
-    Cause, CauseText, ExplainedCause, ExplainedConnection, ExplainedPackets, ExplainedPrograms, Explanation, Fact,
+    Cause, CauseText, ExplainedCause, ExplainedConnection, ExplainedPackets, ExplainedPrograms, Explanation,
     StateSpan, StateUnion, Tier, TimeSequence, VantagePoint, Wait,
 };
 
-use crate::trace::states_of_exchanges;
 use connection::{Connection, Exchange};
 use peer::{Peer, quantile};
 use rule::{Judged, Rule};
 
 /// A cause explains another one if it takes at least this part of the other's time.
 const MIN_EXPLAINING_SHARE: f64 = 0.5;
-
-/// Programs that wait for a CPU are a cause from this share of the time of the exchanges, and a quota is what stops them from
-/// this share of their waits.
-const MIN_CPU_WAIT_SHARE: f64 = 0.3;
-/// Shorter waits, in all and for each exchange, are those of programs that begin and of other threads.
-const MIN_CPU_WAIT_NS: f64 = 50e6;
-const MIN_CPU_WAIT_EACH_NS: f64 = 1e6;
-const MIN_QUOTA_SHARE: f64 = 0.3;
-
-/// States in which a program must act, or its kernel in its name.
-const OF_PROGRAMS: [ExchangeState; 9] = [
-    ExchangeState::ClientIdle,
-    ExchangeState::ServerProgram,
-    ExchangeState::WaitingForCpu,
-    ExchangeState::ProgramOrCpu,
-    ExchangeState::SendCall,
-    ExchangeState::SlowReader,
-    ExchangeState::WakeUp,
-    ExchangeState::IdleOrHeld,
-    ExchangeState::WorkOrHeld,
-];
 
 /// A wait is drawn if it takes at least 1 / `MAX_WAITS` of the exchange.
 const MAX_WAITS: u64 = 20;
@@ -80,7 +57,7 @@ pub fn explain(observed: Observed, tier: Tier, subject: String) -> Explanation {
     causes.sort_by_key(|(cost_ns, cause)| (cause.code == Cause::ClientIdle, std::cmp::Reverse(*cost_ns)));
     let mut causes: Vec<ExplainedCause> = causes.into_iter().map(|(_, cause)| cause).collect();
     if let Some(programs) = &programs {
-        of_programs(programs, &peers, &mut causes);
+        programs::add_causes(programs, &peers, &mut causes);
     }
     let packets = explained_packets(packets, &peers);
     Explanation {
@@ -120,64 +97,10 @@ fn explained_packets(observed: ObservedPackets, peers: &[Peer]) -> ExplainedPack
 }
 
 fn explained_programs(observed: ObservedPrograms) -> ExplainedPrograms {
-    let ObservedPrograms {
-        waited_for_cpu_ns, stopped_by_quota_ns, duration_ns, programs, samples, no_packets, ..
-    } = observed;
+    let ObservedPrograms { cpu_waits, stopped_by_quota_ns, duration_ns, programs, samples, no_packets, .. } =
+        observed;
+    let waited_for_cpu_ns = cpu_waits.iter().map(|wait| wait.waited_ns).sum();
     ExplainedPrograms { waited_for_cpu_ns, stopped_by_quota_ns, duration_ns, programs, samples, no_packets }
-}
-
-/// Adds the causes that counters and samples of programs show, before those that they explain.
-fn of_programs(programs: &ObservedPrograms, peers: &[Peer], causes: &mut Vec<ExplainedCause>) {
-    let cause = |code, place: String, share, saved, evidence| ExplainedCause {
-        code,
-        place,
-        share,
-        saved_if_fixed_ns: saved,
-        evidence,
-        text: CauseText::default(),
-    };
-    let number = |name: &str, value: u64| Fact::number(name, value as f64);
-    let mut found = Vec::new();
-    for (address, program, drops) in &programs.udp_drops {
-        let place = if program.is_empty() { address.to_string() } else { format!("{program} ({address})") };
-        found.push(cause(Cause::UdpReceiveOverrun, place, None, None, vec![number(evidence::AFFECTED, *drops)]));
-    }
-    let is_named = |code: Cause, causes: &[ExplainedCause]| causes.iter().any(|cause| cause.code == code);
-    if programs.listen_overflows > 0 && !is_named(Cause::AcceptQueueOverflow, causes) {
-        let (place, length) = programs.full_queues.first().map_or_else(
-            || ("a server".to_owned(), None),
-            |(address, length)| (address.to_string(), Some(number(evidence::QUEUE_LENGTH, *length))),
-        );
-        let overflows = number(evidence::AFFECTED, programs.listen_overflows);
-        causes
-            .retain(|cause| ![Cause::ConnectDelayed, Cause::ServerWork, Cause::ServerStalled].contains(&cause.code));
-        found.push(cause(
-            Cause::AcceptQueueOverflow,
-            place,
-            None,
-            None,
-            [Some(overflows), length].into_iter().flatten().collect(),
-        ));
-    }
-    if let Some(peer) = peers.first() {
-        let waited_ns = programs.waited_for_cpu_ns.max(programs.stopped_by_quota_ns) as f64;
-        // A wait for a CPU is a part of the time in which a program must act.
-        let of_programs_ns: u64 = peer.exchanges().map(|(_, exchange)| exchange.ns_in(&OF_PROGRAMS)).sum();
-        let share = waited_ns.min(of_programs_ns as f64) / peer.elapsed_ns().max(1) as f64;
-        let each_ns = MIN_CPU_WAIT_EACH_NS * peer.exchanges().count() as f64;
-        if waited_ns >= MIN_CPU_WAIT_NS.max(each_ns) && share >= MIN_CPU_WAIT_SHARE {
-            let quota = programs.stopped_by_quota_ns as f64 >= MIN_QUOTA_SHARE * waited_ns;
-            let code = if quota { Cause::CpuQuota } else { Cause::CpuContention };
-            let wait = Fact::number(evidence::WAIT_NS, waited_ns);
-            // What looked like work of a program was a wait for a CPU.
-            causes
-                .retain(|cause| ![Cause::ServerWork, Cause::ServerStalled, Cause::ClientIdle].contains(&cause.code));
-            let place = causes.iter().position(|cause| cause.share.unwrap_or(1.0) < share).unwrap_or(causes.len());
-            causes.insert(place, cause(code, peer.server.to_string(), Some(share), None, vec![wait]));
-        }
-    }
-    // What a counter of the kernel shows needs no interpretation.
-    causes.splice(0..0, found);
 }
 
 /// Returns all connections by their server.
@@ -212,10 +135,9 @@ fn judge(peer: &Peer) -> Vec<(&'static Rule, Judged<'_>)> {
 
 /// Returns the time sequence of an exchange.
 fn draw(connection: &Connection, exchange: &Exchange) -> Option<TimeSequence> {
-    let extents = std::slice::from_ref(&exchange.extent);
-    let (_, sequence) = states_of_exchanges(&connection.observed.trace, extents, |_| Some(0));
+    let sequence = connection.sequence(exchange)?;
     let waits = waits(&exchange.spans, exchange.duration_ns());
-    Some(TimeSequence { exchange: exchange.place as u64 + 1, waits, ..sequence? })
+    Some(TimeSequence { exchange: exchange.place as u64 + 1, waits, ..sequence })
 }
 
 /// Returns the states of an exchange that are waits of an end.
@@ -240,8 +162,8 @@ fn explained(id: u64, peer: &Peer, worst: Option<TimeSequence>) -> ExplainedConn
         all => format!("{} clients", all.len()),
     };
     let named = |address: String, end: usize| {
-        let program = first.and_then(|observed| observed.programs[end].as_deref());
-        program.map_or_else(|| address.clone(), |program| format!("{program} ({address})"))
+        let program = first.and_then(|observed| observed.programs[end].as_ref());
+        program.map_or_else(|| address.clone(), |program| format!("{} ({address})", program.name))
     };
     let percentile = |share| quantile(durations.clone(), share).map(|ns| ns as u64);
     let bytes_of = |end: usize| peer.connections.iter().map(|connection| connection.bytes[end]).sum();

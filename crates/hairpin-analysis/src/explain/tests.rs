@@ -91,6 +91,7 @@ impl Scene {
             trace: RoundTrace { packets: self.packets, capture, ..RoundTrace::default() },
             has_handshake: true,
             mss_bytes: Some(MSS),
+            blocked_sends: Default::default(),
             path_mtu_bytes: None,
         }
     }

@@ -259,6 +259,15 @@ impl Connection {
         let capture = Capture::Saved { file: String::new(), packets: packets.len() as u64, dropped: 0 };
         let mss_bytes = mss_bytes.into_iter().flatten().min();
         let trace = RoundTrace { packets, capture, ..RoundTrace::default() };
-        ObservedConnection { client, server, programs: [None, None], trace, has_handshake, mss_bytes, path_mtu_bytes }
+        ObservedConnection {
+            client,
+            server,
+            programs: [None, None],
+            trace,
+            has_handshake,
+            mss_bytes,
+            blocked_sends: Default::default(),
+            path_mtu_bytes,
+        }
     }
 }

@@ -11,7 +11,13 @@ use super::connect_delayed::judge_openings;
 pub(super) const RULE: Rule = Rule {
     code: Cause::AcceptQueueOverflow,
     judge,
-    explains: &[Cause::ConnectDelayed, Cause::RetransmissionTimeOut, Cause::ServerWork, Cause::Retransmission],
+    explains: &[
+        Cause::ConnectDelayed,
+        Cause::RetransmissionTimeOut,
+        Cause::ServerWork,
+        Cause::Retransmission,
+        Cause::ConnectionPerRequest,
+    ],
 };
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {

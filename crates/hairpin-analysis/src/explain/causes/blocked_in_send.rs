@@ -1,4 +1,5 @@
-//! The server waits for one client whose window is full, and serves no other meanwhile.
+//! The server waits for one client whose window is full, and serves no other meanwhile. Samples of its threads show the call in
+//! which it waits.
 
 use hairpin_model::explanation::evidence;
 use hairpin_model::trace::End;
@@ -18,17 +19,26 @@ pub(super) const RULE: Rule = Rule {
 const MIN_FULL_NS: u64 = 50_000_000;
 /// The server sends to others within this time after the window has opened.
 const MAX_RESUME_NS: u64 = 20_000_000;
-/// At least this share of the other connections, and two of the times, must be silent meanwhile.
+/// At least this share of the other connections must be silent meanwhile: two times, or once for long.
 const MIN_SILENT_SHARE: f64 = 0.8;
 const MIN_TIMES: usize = 2;
+const MIN_LONG_NS: u64 = 500_000_000;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     if peer.connections.len() < 2 {
         return None;
     }
     let found = |slow: &Connection| {
-        let silent: Vec<(u64, u64)> = full(slow).into_iter().filter(|time| are_silent(peer, slow, *time)).collect();
-        (silent.len() >= MIN_TIMES).then_some(silent)
+        let silent = full(slow).into_iter().filter(|time| are_silent(peer, slow, *time, true));
+        // The window may open and fill several times until the server's call ends.
+        let silent: Vec<(u64, u64)> =
+            silent.map(|(from_ns, until_ns)| (silent_since_ns(peer, slow, from_ns), until_ns)).collect();
+        let calls = slow.observed.blocked_sends[1].iter().map(|call| (call.start, call.end));
+        let calls = calls.filter(|(from_ns, until_ns)| until_ns - from_ns >= MIN_LONG_NS);
+        let calls: Vec<(u64, u64)> = calls.filter(|time| are_silent(peer, slow, *time, false)).collect();
+        let silent = if calls.is_empty() { silent } else { calls };
+        let is_long = silent.iter().any(|(from_ns, until_ns)| until_ns - from_ns >= MIN_LONG_NS);
+        (silent.len() >= MIN_TIMES || is_long).then_some(silent)
     };
     let (slow, times) = peer
         .connections
@@ -70,8 +80,19 @@ fn full(connection: &Connection) -> Vec<(u64, u64)> {
     times
 }
 
-/// Whether the server sent nothing to its other clients in this time, but did before and soon after.
-fn are_silent(peer: &Peer, slow: &Connection, (from_ns, until_ns): (u64, u64)) -> bool {
+/// Returns when the server last sent something to another client before this time.
+fn silent_since_ns(peer: &Peer, slow: &Connection, ns: u64) -> u64 {
+    let others = peer.connections.iter().filter(|one| !std::ptr::eq(*one, slow));
+    let last = |other: &Connection| {
+        let before = &other.packets()[..other.packets().partition_point(|packet| packet.at_ns <= ns)];
+        let mut sent = before.iter().rev().filter(|one| one.from == End::Server && one.end_byte > one.first_byte);
+        sent.next().map(|packet| packet.at_ns)
+    };
+    others.filter_map(last).max().unwrap_or(ns).min(ns)
+}
+
+/// Whether the server sent nothing to its other clients in this time, but did before, and soon after if it must have `resumed`.
+fn are_silent(peer: &Peer, slow: &Connection, (from_ns, until_ns): (u64, u64), resumed: bool) -> bool {
     let others = peer.connections.iter().filter(|one| !std::ptr::eq(*one, slow));
     let sends = |connection: &Connection, from_ns: u64, until_ns: u64| {
         connection.sent_within(End::Server, from_ns, until_ns).next().is_some()
@@ -84,7 +105,8 @@ fn are_silent(peer: &Peer, slow: &Connection, (from_ns, until_ns): (u64, u64)) -
         if before || after {
             active += 1;
             // The send buffer takes some data after the window has filled, and until then the others are served.
-            silent += usize::from(after && !sends(other, until_ns - length_ns / 2, until_ns - 1));
+            let resumes = after || !resumed;
+            silent += usize::from(resumes && !sends(other, until_ns - length_ns / 2, until_ns - 1));
         }
     }
     active > 0 && f64::from(u32::try_from(silent).unwrap_or(u32::MAX)) >= MIN_SILENT_SHARE * f64::from(active)

@@ -42,7 +42,11 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
 
 fn judge_end<'p>(peer: &Peer, connection: &'p Connection, end: End) -> Option<Judged<'p>> {
     let trace = &connection.observed.trace;
-    let messages = written(if end == End::Client { &trace.client.samples } else { &trace.server.samples });
+    let samples = if end == End::Client { &trace.client.samples } else { &trace.server.samples };
+    if is_window_closed(samples, connection.mss_bytes()) {
+        return None;
+    }
+    let messages = written(samples);
     let round_trip_ns = connection.vantage.round_trip_ns().unwrap_or(0) as f64;
     let min_wait_ns = MIN_WAIT_NS.max(MIN_WAIT_ROUND_TRIPS * round_trip_ns);
     let waiting: Vec<&Written> = messages.iter().filter(|message| message.waited_ns >= min_wait_ns).collect();
@@ -72,6 +76,15 @@ fn judge_end<'p>(peer: &Peer, connection: &'p Connection, end: End) -> Option<Ju
             .with(evidence::MESSAGE_BYTES, quantile(sizes, 0.5))
             .with(evidence::QUEUED_BYTES, quantile(queued, 0.5)),
     )
+}
+
+/// Whether the receiver's window is what holds most of the unsent bytes: then its program reads slowly.
+fn is_window_closed(samples: &[SocketSample], mss_bytes: u64) -> bool {
+    let unsent = samples.iter().filter(|sample| sample.not_sent_bytes > 0);
+    let is_closed =
+        |sample: &&SocketSample| sample.send_window_bytes < sample.unacked_bytes.saturating_add(mss_bytes);
+    let (closed, open): (Vec<&SocketSample>, Vec<&SocketSample>) = unsent.partition(is_closed);
+    closed.len() > open.len()
 }
 
 /// Returns the time in which at least one message waits. They are in order of time.

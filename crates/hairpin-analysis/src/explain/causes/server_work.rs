@@ -31,7 +31,7 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let waits = peer.waits(at_server_ns);
     let is_usual = waits.affected.len() as f64 >= MIN_AFFECTED * waits.exchanges as f64;
     let judged = Judged::of(&waits, MIN_WORK_SHARE).filter(|_| is_usual)?;
-    let durations = peer.complete().map(|(_, exchange)| exchange.duration_ns() as f64).collect();
+    let durations = waits.affected.iter().map(|(_, exchange)| exchange.duration_ns() as f64).collect();
     Some(judged.with(evidence::EXCHANGE_NS, quantile(durations, 0.5)))
 }
 

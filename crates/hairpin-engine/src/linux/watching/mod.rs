@@ -11,6 +11,7 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,14 +20,14 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use hairpin_loops::time::realtime_ns;
-use hairpin_model::observed::{ObservedConnection, ObservedPackets, ObservedPrograms};
+use hairpin_model::observed::{CpuWait, ObservedConnection, ObservedPackets, ObservedProgram, ObservedPrograms};
 use hairpin_model::trace::End;
 use hairpin_model::{Failure, RoundTrace, SocketSample, WhyNot};
 
 pub use self::leftovers::Leftovers;
 use self::packets::AllPackets;
 use self::sockets::{Kind, Sockets};
-use self::tree::{Owner, Tree};
+use self::tree::{Thread, Tree};
 
 use crate::cpu_quota::Throttling;
 use crate::links::namespace;
@@ -46,6 +47,10 @@ const MAX_SOCKETS: usize = 1_000;
 const MAX_SAMPLES: usize = 200_000;
 /// Maximum number of samples of all sockets, which take about 90 bytes each.
 const MAX_ALL_SAMPLES: usize = 1_000_000;
+/// Shorter waits of a thread for a CPU between two looks are not noted.
+const MIN_CPU_WAIT_NS: u64 = 50_000;
+/// Maximum number of such waits, and of times in send calls.
+const MAX_NOTES: usize = 200_000;
 
 /// What to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,12 +143,17 @@ struct Watching {
     /// Sockets that are still open, each with its place.
     open: BTreeSet<(usize, Ends)>,
     /// The program of each local end.
-    owners: HashMap<SocketAddr, Owner>,
+    owners: HashMap<SocketAddr, ObservedProgram>,
     listening: BTreeSet<SocketAddr>,
     programs: BTreeSet<u32>,
     udp_drops: BTreeMap<SocketAddr, (u64, u64)>,
     began: Instant,
     began_realtime_ns: u64,
+    /// When the threads were looked at last.
+    looked_ns: u64,
+    /// The ends of each socket of the subject, by inode, and when threads waited in send calls on it.
+    ends: HashMap<u32, Ends>,
+    blocked_sends: BTreeMap<Ends, Vec<Range<u64>>>,
     quota: Throttling,
     observed: ObservedPrograms,
 }
@@ -176,6 +186,9 @@ impl Watching {
             udp_drops: BTreeMap::new(),
             began: Instant::now(),
             began_realtime_ns: realtime_ns(),
+            looked_ns: 0,
+            ends: HashMap::new(),
+            blocked_sends: BTreeMap::new(),
             quota,
             observed: ObservedPrograms { no_packets: why_not, ..ObservedPrograms::default() },
         };
@@ -197,7 +210,7 @@ impl Watching {
             if discovered.elapsed() >= if is_first { FIRST_DISCOVERY_INTERVAL } else { DISCOVERY_INTERVAL } {
                 // An error leaves the sockets that are known.
                 drop(self.discover());
-                self.tree.note_waits(&self.programs);
+                self.look_at_threads();
                 self.observed.stopped_by_quota_ns = self.quota.ns();
                 discovered = Instant::now();
             }
@@ -207,6 +220,25 @@ impl Watching {
         }
         drop(self.discover());
         self.finish()
+    }
+
+    /// Notes how long the programs' threads have waited for a CPU, and those that wait in a send call.
+    fn look_at_threads(&mut self) {
+        let from_ns = self.looked_ns;
+        let until_ns = realtime_ns().saturating_sub(self.began_realtime_ns);
+        self.looked_ns = until_ns;
+        for Thread { process, waited_ns, sends_on } in self.tree.threads(&self.programs) {
+            if waited_ns >= MIN_CPU_WAIT_NS && self.observed.cpu_waits.len() < MAX_NOTES {
+                self.observed.cpu_waits.push(CpuWait { from_ns, until_ns, process, waited_ns });
+            }
+            let Some(ends) = sends_on.and_then(|inode| self.ends.get(&inode)) else { continue };
+            let times = self.blocked_sends.entry(*ends).or_default();
+            if let Some(last) = times.last_mut().filter(|last| last.end >= from_ns) {
+                last.end = until_ns;
+            } else if times.len() < MAX_NOTES / MAX_SOCKETS {
+                times.push(until_ns..until_ns);
+            }
+        }
     }
 
     /// Takes a sample of each open socket.
@@ -270,6 +302,7 @@ impl Watching {
                 }
                 continue;
             }
+            self.ends.insert(socket.inode, (socket.local, socket.remote));
             // The other end may be on this machine too, in a program that is not of the subject.
             let other_ends = (socket.remote, socket.local);
             let other = locals.get(&other_ends).map(|place| (*place, other_ends));
@@ -319,11 +352,14 @@ impl Watching {
         }
         self.add_samples(&mut packets.connections, samples_later_ns);
         let name =
-            |address: &SocketAddr| self.owners.get(address).map_or_else(String::new, |owner| owner.program.clone());
+            |address: &SocketAddr| self.owners.get(address).map_or_else(String::new, |owner| owner.name.clone());
+        for wait in &mut self.observed.cpu_waits {
+            wait.from_ns += samples_later_ns;
+            wait.until_ns += samples_later_ns;
+        }
         let dropped = self.udp_drops.iter().filter(|(_, (first, last))| last > first);
         let udp_drops = dropped.map(|(address, (first, last))| (*address, name(address), last - first)).collect();
         let observed = ObservedPrograms {
-            waited_for_cpu_ns: self.tree.waited_ns(),
             stopped_by_quota_ns: self.quota.ns(),
             duration_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             udp_drops,
@@ -372,6 +408,7 @@ impl Watching {
                     trace: RoundTrace::default(),
                     has_handshake: false,
                     mss_bytes: None,
+                    blocked_sends: Default::default(),
                     path_mtu_bytes: None,
                 });
                 connections.len() - 1
@@ -389,10 +426,15 @@ impl Watching {
             end.samples = samples;
         }
         for connection in connections {
+            let ends = [(connection.client, connection.server), (connection.server, connection.client)];
+            connection.blocked_sends = ends.map(|ends| {
+                let times = self.blocked_sends.remove(&ends).unwrap_or_default();
+                times.into_iter().map(|time| time.start + later_ns..time.end + later_ns).collect()
+            });
             connection.programs = [connection.client, connection.server].map(|address| {
                 let any = |one: &&SocketAddr| one.port() == address.port() && one.ip().is_unspecified();
                 let owner = self.owners.get(&address).or_else(|| self.owners.get(self.listening.iter().find(any)?));
-                owner.map(|owner| owner.program.clone())
+                owner.cloned()
             });
         }
     }

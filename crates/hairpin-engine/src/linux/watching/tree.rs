@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::path::Path;
+
+use hairpin_model::observed::ObservedProgram;
 
 /// Maximum number of processes that are looked at.
 const MAX_PROCESSES: usize = 4096;
@@ -11,27 +14,21 @@ pub(super) struct Tree {
     /// Processes that do not belong to it.
     strangers: BTreeSet<u32>,
     roots: Vec<u32>,
-    /// How long each thread had waited for a CPU, in ns, when it was first seen with sockets, and last: threads end.
-    waited_ns: BTreeMap<u32, (u64, u64)>,
-}
-
-/// A socket of a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) process: u32,
-    pub(super) program: String,
+    /// How long each thread has waited for a CPU, in ns, and the processes of which that is known.
+    waited_ns: BTreeMap<u32, u64>,
+    known: BTreeSet<u32>,
 }
 
 impl Tree {
     /// The descendants of this process that start from now on.
     pub(super) fn of_this_process() -> Self {
         let strangers = descendants(&[std::process::id()]).into_iter().collect();
-        Self { strangers, roots: vec![std::process::id()], waited_ns: BTreeMap::new() }
+        Self { strangers, roots: vec![std::process::id()], waited_ns: BTreeMap::new(), known: BTreeSet::new() }
     }
 
     /// A process that runs already, with its descendants.
     pub(super) fn of(process: u32) -> Self {
-        Self { strangers: BTreeSet::new(), roots: vec![process], waited_ns: BTreeMap::new() }
+        Self { strangers: BTreeSet::new(), roots: vec![process], waited_ns: BTreeMap::new(), known: BTreeSet::new() }
     }
 
     pub(super) fn processes(&self) -> Vec<u32> {
@@ -41,42 +38,74 @@ impl Tree {
     }
 
     /// Returns the owner of each socket, by inode.
-    pub(super) fn sockets(&self) -> HashMap<u32, Owner> {
+    pub(super) fn sockets(&self) -> HashMap<u32, ObservedProgram> {
         let mut owners = HashMap::new();
         for process in self.processes() {
             let program = program(process);
             let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { continue };
             for file in files.flatten() {
-                let Ok(target) = fs::read_link(file.path()) else { continue };
-                let inode =
-                    target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-                if let Some(inode) = inode {
-                    owners.insert(inode, Owner { process, program: program.clone() });
+                if let Some(inode) = fs::read_link(file.path()).ok().and_then(|target| inode(&target)) {
+                    owners.insert(inode, ObservedProgram { process, name: program.clone() });
                 }
             }
         }
         owners
     }
 
-    /// Notes how long each thread of these processes has waited for a CPU (`run_delay` of schedstat).
-    pub(super) fn note_waits(&mut self, processes: &BTreeSet<u32>) {
+    /// Looks at all threads of these processes.
+    pub(super) fn threads(&mut self, processes: &BTreeSet<u32>) -> Vec<Thread> {
+        let mut found = Vec::new();
         for process in processes {
             let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+            let is_new = self.known.insert(*process);
             for thread in threads.flatten() {
                 let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-                let waited_ns = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+                let waited_ns: Option<u64> = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
                 let id = thread.file_name().to_str().and_then(|name| name.parse().ok());
-                if let Some((id, waited_ns)) = id.zip(waited_ns) {
-                    self.waited_ns.entry(id).or_insert((waited_ns, waited_ns)).1 = waited_ns;
-                }
+                let Some((id, waited_ns)) = id.zip(waited_ns) else { continue };
+                let before_ns = self.waited_ns.insert(id, waited_ns).unwrap_or(0);
+                let waited_ns = if is_new { 0 } else { waited_ns.saturating_sub(before_ns) };
+                let call = fs::read_to_string(thread.path().join("syscall")).unwrap_or_default();
+                let sends_on = descriptor_of_send(&call).and_then(|number| socket_inode(*process, number));
+                found.push(Thread { process: *process, waited_ns, sends_on });
             }
         }
+        found
     }
+}
 
-    /// The sum of the waits, in ns.
-    pub(super) fn waited_ns(&self) -> u64 {
-        self.waited_ns.values().map(|(first_ns, last_ns)| last_ns.saturating_sub(*first_ns)).sum()
-    }
+/// What a thread does, and has done since it was looked at before.
+pub(super) struct Thread {
+    pub(super) process: u32,
+    /// How long it waited for a CPU (`run_delay` of schedstat), in ns; 0 at the first look at its process.
+    pub(super) waited_ns: u64,
+    /// The inode of the socket on which it waits in a send call.
+    pub(super) sends_on: Option<u32>,
+}
+
+/// Returns the descriptor of a send call in the text of /proc/PID/syscall: the number of the call, and its arguments.
+fn descriptor_of_send(call: &str) -> Option<u32> {
+    const SENDS: [libc::c_long; 6] = [
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+        libc::SYS_sendfile,
+    ];
+    let mut words = call.split(' ');
+    let number: libc::c_long = words.next()?.parse().ok()?;
+    let descriptor = u32::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+    SENDS.contains(&number).then_some(descriptor)
+}
+
+fn socket_inode(process: u32, descriptor: u32) -> Option<u32> {
+    inode(&fs::read_link(format!("/proc/{process}/fd/{descriptor}")).ok()?)
+}
+
+/// The inode of a socket by the target of its link in /proc/PID/fd.
+fn inode(target: &Path) -> Option<u32> {
+    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 pub(super) fn program(process: u32) -> String {
@@ -114,6 +143,14 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn a_send_call_has_its_descriptor() {
+        let call =
+            |number: libc::c_long| descriptor_of_send(&format!("{number} 0x1f 0x7ffc 0x0 0x0 0x0 0x0 0x7ff 0x7fd"));
+        assert_eq!((call(libc::SYS_sendto), call(libc::SYS_recvfrom)), (Some(31), None));
+        assert_eq!([descriptor_of_send("running"), descriptor_of_send("-1 0x7ffc 0x7fd")], [None, None]);
+    }
 
     #[test]
     fn grandchildren_and_their_sockets_are_found() {
