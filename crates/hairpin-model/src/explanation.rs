@@ -100,6 +100,8 @@ pub mod evidence {
     pub const EXCHANGE_NS: &str = "exchanges.duration_ns";
     /// The end that must change: `client` or `server`.
     pub const END: &str = "end";
+    /// The program at that end, else at the server.
+    pub const PROGRAM: &str = "program";
     /// Bytes of the segment that waited, and which segment of its message it is, from 1: medians.
     pub const HELD_BYTES: &str = "held.bytes";
     pub const HELD_SEGMENT: &str = "held.segment";
@@ -121,7 +123,7 @@ pub mod evidence {
     /// Bytes that the first packets of a transfer carried, and the first ones of the transfer before.
     pub const FIRST_FLIGHT_BYTES: &str = "first_flight_bytes";
     pub const EARLIER_FLIGHT_BYTES: &str = "earlier_flight_bytes";
-    /// Length of the smallest packet that never arrived, and of the largest one that did, in bytes.
+    /// Length of the smallest IP packet that never arrived, and of the largest one that did, in bytes.
     pub const LOST_PACKET_BYTES: &str = "packet.lost_bytes";
     pub const ARRIVED_PACKET_BYTES: &str = "packet.arrived_bytes";
     /// The largest packet that a router accepts, in bytes.

@@ -19,6 +19,8 @@ pub struct ObservedConnection {
     pub has_handshake: bool,
     /// The largest payload of a segment that the handshake allows.
     pub mss_bytes: Option<u64>,
+    /// Length of the header before the IP packet of each frame.
+    pub link_header_bytes: u64,
     /// When a thread of the program at each end waited in a send call, in order.
     pub blocked_sends: [Vec<Range<u64>>; 2],
     /// The largest packet that a router on the path accepts, by its ICMP message.

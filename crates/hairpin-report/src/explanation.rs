@@ -193,7 +193,8 @@ impl Words<'_> {
 
     /// `in 39 of 40 exchanges`.
     fn in_exchanges(&self) -> String {
-        format!("in {} of {} exchanges", self.count(names::AFFECTED), self.count(names::EXCHANGES))
+        let all = self.number(names::EXCHANGES).unwrap_or(0.0) as u64;
+        format!("in {} of {}", self.count(names::AFFECTED), counted(all, "exchange"))
     }
 
     fn is_client(&self) -> bool {
@@ -207,7 +208,12 @@ impl Words<'_> {
     /// The end that must act, with the address: `The server 10.0.0.1:80`.
     fn who(&self) -> String {
         let place = &self.cause.place;
-        if self.is_client() { format!("The client of {place}") } else { format!("The server {place}") }
+        let program = self.word(names::PROGRAM).map(|program| format!(" ({program})")).unwrap_or_default();
+        if self.is_client() {
+            format!("The client of {place}{program}")
+        } else {
+            format!("The server {place}{program}")
+        }
     }
 
     /// `segment 2 (1000 B)`, or without packets `the last one (1000 B)`.
@@ -277,11 +283,13 @@ impl Words<'_> {
     }
 
     fn path_mtu(&self) -> String {
-        let smaller = self.number(names::ARRIVED_PACKET_BYTES).map(bytes);
-        let smaller = smaller.map(|size| format!(", those of {size} and less do")).unwrap_or_default();
-        let router = self.number(names::PATH_MTU_BYTES).map(bytes);
-        let router = router.map(|size| format!("; a router accepts at most {size}")).unwrap_or_default();
-        format!("{}: packets of {} never arrive{smaller}{router}", self.who(), self.size(names::LOST_PACKET_BYTES))
+        // In bytes, like an MTU.
+        let smaller = self.number(names::ARRIVED_PACKET_BYTES);
+        let smaller = smaller.map(|bytes| format!(", those of {bytes} bytes and less do")).unwrap_or_default();
+        let router = self.number(names::PATH_MTU_BYTES);
+        let router = router.map(|bytes| format!("; a router accepts at most {bytes}")).unwrap_or_default();
+        let lost = self.number(names::LOST_PACKET_BYTES).unwrap_or(0.0);
+        format!("{}: packets of {lost} bytes never arrive{smaller}{router}", self.who())
     }
 }
 

@@ -5,6 +5,11 @@ use hairpin_model::{Packet, RoundTrace, SocketSample};
 
 use crate::trace::Extent;
 
+/// Messages that only give permission to send are at most this long, with TLS.
+const MAX_PERMISSION_BYTES: u64 = 64;
+/// They belong to answers of at least this length.
+const MIN_BURST_BYTES: u64 = 16_384;
+
 /// Maximum number of lost packets of a direction that are searched for when they are sent again.
 const MAX_LOST: usize = 64;
 
@@ -14,7 +19,7 @@ pub(super) fn exchanges(packets: &[Packet]) -> Vec<Extent> {
     let mut current: Option<Extent> = None;
     let mut ends = [0, 0];
     let mut lost: [Vec<(u64, u64)>; 2] = [Vec::new(), Vec::new()];
-    for packet in packets.iter().filter(|packet| packet.end_byte > packet.first_byte) {
+    for (place, packet) in packets.iter().enumerate().filter(|(_, packet)| packet.end_byte > packet.first_byte) {
         let sender = usize::from(packet.from == End::Server);
         let (first_byte, end_byte) = (packet.first_byte.max(ends[sender]), packet.end_byte);
         let was_lost = lost[sender].iter().any(|(first, end)| packet.first_byte < *end && packet.end_byte > *first);
@@ -32,6 +37,11 @@ pub(super) fn exchanges(packets: &[Packet]) -> Vec<Extent> {
         let is_next = packet.from == End::Client
             && end_byte > first_byte
             && current.as_ref().is_none_or(|extent| !extent.reply.is_empty());
+        let is_burst =
+            current.as_ref().is_some_and(|extent| extent.reply.end - extent.reply.start >= MIN_BURST_BYTES);
+        if is_next && is_burst && is_permission(&packets[place..]) {
+            continue;
+        }
         if is_next {
             found.extend(current.take());
             let request = first_byte..end_byte;
@@ -62,6 +72,18 @@ pub(super) fn exchanges(packets: &[Packet]) -> Vec<Extent> {
     }
     found.extend(current);
     found
+}
+
+/// Whether the first of these packets of the client only permits more of the answer before it: it is short, and the server went on
+/// before it arrived. HTTP/2 calls it WINDOW_UPDATE (RFC 9113, section 6.9).
+fn is_permission(packets: &[Packet]) -> bool {
+    let Some(arrived_ns) =
+        packets[0].arrived_ns.filter(|_| packets[0].end_byte - packets[0].first_byte <= MAX_PERMISSION_BYTES)
+    else {
+        return false;
+    };
+    let mut later = packets.iter().take_while(|packet| packet.at_ns < arrived_ns);
+    later.any(|packet| packet.from == End::Server && packet.end_byte > packet.first_byte)
 }
 
 /// What both programs had written and read by a sample, in bytes.

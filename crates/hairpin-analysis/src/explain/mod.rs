@@ -11,14 +11,18 @@ mod programs;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod times;
+mod upstream;
 mod vantage;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use hairpin_model::explanation::evidence as names;
 use hairpin_model::observed::{Observed, ObservedConnection, ObservedPackets, ObservedPrograms};
+use hairpin_model::trace::End;
 use hairpin_model::{
-    Cause, CauseText, ExplainedCause, ExplainedConnection, ExplainedPackets, ExplainedPrograms, Explanation,
+    Cause, CauseText, ExplainedCause, ExplainedConnection, ExplainedPackets, ExplainedPrograms, Explanation, Fact,
     StateSpan, StateUnion, Tier, TimeSequence, VantagePoint, Wait,
 };
 
@@ -40,14 +44,15 @@ pub fn explain(observed: Observed, tier: Tier, subject: String) -> Explanation {
     peers.sort_by_key(|peer| std::cmp::Reverse(peer.elapsed_ns() + peer.opening_ns()));
     let mut causes: Vec<(u64, ExplainedCause)> = Vec::new();
     let mut connections = Vec::new();
-    for (id, peer) in (1..).zip(&peers) {
-        let found = judge(peer);
+    let found = upstream::without_waits_for_others(&peers, peers.iter().map(judge).collect());
+    for ((id, peer), found) in (1..).zip(&peers).zip(found) {
         let drawn = found.first().and_then(|(_, judged)| judged.worst);
         let place = peer.server.to_string();
         let time_ns = peer.elapsed_ns() + peer.opening_ns();
         causes.extend(found.into_iter().map(|(rule, judged)| {
             let cost_ns = (judged.share.unwrap_or(1.0) * time_ns as f64) as u64;
             let Judged { share, saved, evidence, .. } = judged;
+            let evidence = with_program(peer, evidence);
             let (place, text) = (place.clone(), CauseText::default());
             (cost_ns, ExplainedCause { code: rule.code, place, share, saved_if_fixed_ns: saved, evidence, text })
         }));
@@ -71,6 +76,15 @@ pub fn explain(observed: Observed, tier: Tier, subject: String) -> Explanation {
         connections,
         exit_code: None,
     }
+}
+
+/// Adds the name of the program at the end that must change, if it is known.
+fn with_program(peer: &Peer, mut evidence: Vec<Fact>) -> Vec<Fact> {
+    let is_client = evidence.contains(&Fact::word(names::END, End::Client.word()));
+    let at = usize::from(!is_client);
+    let program = peer.connections.iter().find_map(|connection| connection.observed.programs[at].as_ref());
+    evidence.extend(program.map(|program| Fact::word(names::PROGRAM, program.name.clone())));
+    evidence
 }
 
 fn explained_packets(observed: ObservedPackets, peers: &[Peer]) -> ExplainedPackets {

@@ -1,15 +1,14 @@
 //! Causes that counters and samples of programs show: drops, full accept queues, waits for a CPU.
 
-use std::ops::Range;
-
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::explanation::evidence;
 use hairpin_model::observed::{CpuWait, ObservedPrograms};
 use hairpin_model::trace::End;
 use hairpin_model::{Cause, CauseText, ExplainedCause, Fact};
 
-use super::connection::{Connection, Exchange};
+use super::connection::Connection;
 use super::peer::Peer;
+use super::times::Times;
 
 /// Programs that wait for a CPU are a cause from this share of the time of the exchanges, and a quota is what stops them from
 /// this share of their waits.
@@ -91,7 +90,8 @@ fn waited_ns(peer: &Peer, end: End, waits: &[CpuWait]) -> f64 {
     processes.sort_unstable();
     processes.dedup();
     let of_process = |id: Option<u32>| {
-        let times = Times::of(peer.exchanges().filter(|(one, _)| process(one, at) == id), end);
+        let exchanges = peer.exchanges().filter(|(one, _)| process(one, at) == id);
+        let times = Times::of(exchanges, &OF_PROGRAMS, end);
         // Threads that serve no connection wait too: those of a compiler, of a garbage collector.
         let serving = peer.connections.iter().filter(|one| process(one, at) == id).count();
         let intervals = waits.chunk_by(|one, other| (one.from_ns, one.process) == (other.from_ns, other.process));
@@ -107,62 +107,6 @@ fn waited_ns(peer: &Peer, end: End, waits: &[CpuWait]) -> f64 {
     processes.into_iter().map(of_process).sum()
 }
 
-fn process(connection: &Connection, at: usize) -> Option<u32> {
+pub(super) fn process(connection: &Connection, at: usize) -> Option<u32> {
     connection.observed.programs[at].as_ref().map(|program| program.process)
-}
-
-/// Intervals of time, which may overlap, with the sums of the beginnings and the ends before each.
-struct Times {
-    began: Vec<(u64, f64)>,
-    ended: Vec<(u64, f64)>,
-}
-
-impl Times {
-    /// The times in which a program at this end must act.
-    fn of<'p>(exchanges: impl Iterator<Item = (&'p Connection, &'p Exchange)>, end: End) -> Self {
-        let (mut began, mut ended) = (Vec::new(), Vec::new());
-        for (_, exchange) in exchanges {
-            for span in exchange.spans_in(&OF_PROGRAMS).filter(|span| span.who.end() == Some(end)) {
-                began.push(exchange.extent.began_ns + span.from_ns);
-                ended.push(exchange.extent.began_ns + span.until_ns);
-            }
-        }
-        Self::new(began, ended)
-    }
-
-    fn new(began: Vec<u64>, ended: Vec<u64>) -> Self {
-        let [began, ended] = [began, ended].map(|mut all| {
-            all.sort_unstable();
-            let mut sum = 0.0;
-            let with_sum = |at_ns| {
-                sum += at_ns as f64;
-                (at_ns, sum)
-            };
-            all.into_iter().map(with_sum).collect()
-        });
-        Self { began, ended }
-    }
-
-    /// The time of all intervals within these times, in ns.
-    fn within(&self, during: Range<u64>) -> f64 {
-        let before = |all: &[(u64, f64)], ns: u64| {
-            let count = all.partition_point(|(at_ns, _)| *at_ns < ns);
-            let sum = count.checked_sub(1).map_or(0.0, |last| all[last].1);
-            count as f64 * ns as f64 - sum
-        };
-        let until = |ns: u64| before(&self.began, ns) - before(&self.ended, ns);
-        (until(during.end) - until(during.start)).max(0.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlapping_times_are_added() {
-        let two = Times::new(vec![20, 10], vec![40, 30]);
-        let all = [0..10, 10..20, 20..30, 25..100, 0..100].map(|during| two.within(during));
-        assert_eq!(all, [0.0, 10.0, 20.0, 15.0, 40.0]);
-    }
 }

@@ -1,5 +1,6 @@
 //! What a rule is, and what it finds.
 
+use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::explanation::evidence;
 use hairpin_model::{Cause, Fact, RangeNs};
 
@@ -8,6 +9,13 @@ use super::peer::{Peer, Waits};
 
 /// A cause is named from this share of the time of the exchanges.
 pub(super) const MIN_SHARE: f64 = 0.15;
+
+/// States in which a server works.
+///
+/// Without samples of the server's socket, packets do not tell its work from bytes that its kernel holds. These would follow
+/// an acknowledgment, and are then in a state of their own.
+pub(super) const OF_SERVER: [ExchangeState; 4] =
+    [ExchangeState::ServerProgram, ExchangeState::WorkOrHeld, ExchangeState::ProgramOrCpu, ExchangeState::NoEvidence];
 
 /// How a cause is recognized.
 pub(super) struct Rule {

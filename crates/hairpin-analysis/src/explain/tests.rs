@@ -91,6 +91,7 @@ impl Scene {
             trace: RoundTrace { packets: self.packets, capture, ..RoundTrace::default() },
             has_handshake: true,
             mss_bytes: Some(MSS),
+            link_header_bytes: 14,
             blocked_sends: Default::default(),
             path_mtu_bytes: None,
         }
@@ -274,7 +275,93 @@ fn large_packets_that_never_arrive_are_named() {
     }
     let explanation = of_all(vec![scene]);
     assert_eq!(codes(&explanation)[0], Cause::PathMtu);
-    assert_eq!(number(&explanation, evidence::LOST_PACKET_BYTES), (MSS + 66) as f64);
+    assert_eq!(number(&explanation, evidence::LOST_PACKET_BYTES), (MSS + 52) as f64);
+}
+
+#[test]
+fn the_work_of_a_proxy_is_its_wait_for_the_server_behind_it() {
+    let mut behind = split_answers(10_000, 10_000);
+    let mut proxy = Scene::new(10_000, 10_000);
+    for number in 0..10 {
+        let began_ns = 9 * MS + number * 100 * MS;
+        proxy.send(End::Client, began_ns, 10).send(End::Server, began_ns + 45 * MS, 20);
+    }
+    (behind.port, proxy.port) = (7, 5);
+    let (behind, mut proxy) = (behind.observed(), proxy.observed());
+    let explained = |connections: Vec<ObservedConnection>| {
+        let packets = ObservedPackets { connections, ..ObservedPackets::default() };
+        codes(&explain(Observed { packets, programs: None }, Tier::File, "test".to_owned()))
+    };
+    (proxy.client, proxy.server) = ("10.0.0.9:5".parse().unwrap(), "10.0.0.1:81".parse().unwrap());
+    let causes = explained(vec![proxy.clone(), behind.clone()]);
+    assert!(causes[0] == Cause::NagleMeetsDelayedAck && !causes.contains(&Cause::ServerWork), "{causes:?}");
+    // Another host's connection explains nothing.
+    proxy.server = "10.0.0.8:81".parse().unwrap();
+    assert!(explained(vec![proxy, behind]).contains(&Cause::ServerWork));
+}
+
+#[test]
+fn permission_to_send_during_an_answer_is_no_request() {
+    let mut scene = Scene::new(10 * MS, 0);
+    scene.send(End::Client, 20 * MS, 100);
+    let (mut at_ns, mut updates) = (30 * MS, 0);
+    for _ in 0..100 {
+        scene.send(End::Server, at_ns, MSS);
+        at_ns += MS;
+        if scene.ends[1] / 30_000 > updates {
+            updates += 1;
+            scene.send(End::Client, at_ns, 26);
+        }
+    }
+    let connection = Connection::new(scene.observed());
+    assert_eq!((connection.exchanges.len(), updates), (1, 4));
+    assert_eq!((connection.exchanges[0].request_bytes(), connection.exchanges[0].reply_bytes()), (100, 100 * MSS));
+}
+
+/// Four clients of a server that answers at once, but in one exchange of ten only after 100 ms, all at once if `together`.
+fn slow_at_times(together: bool) -> Explanation {
+    let scenes = (0..4_u64).map(|client| {
+        let mut scene = Scene::new(10_000, 10_000);
+        scene.port = 5 + u16::try_from(client).unwrap();
+        for number in 0..100 {
+            let began_ns = 10 * MS + number * 200 * MS + client * MS;
+            let is_slow = if together { number % 10 == 0 } else { number % 10 == client };
+            let work_ns = if is_slow { 100 * MS - client * MS } else { 20_000 };
+            scene.send(End::Client, began_ns, 10).send(End::Server, began_ns + 20_000 + work_ns, 20);
+        }
+        scene
+    });
+    of_all(scenes.collect())
+}
+
+#[test]
+fn a_server_stalls_if_it_answers_nobody_meanwhile() {
+    assert_eq!(codes(&slow_at_times(true))[0], Cause::ServerStalled);
+    assert!(!codes(&slow_at_times(false)).contains(&Cause::ServerStalled));
+}
+
+#[test]
+fn a_send_call_that_waits_while_the_others_are_silent_is_named() {
+    let fan_out = |slow: bool| {
+        let connections = (0..4_u16).map(|client| {
+            let mut scene = Scene::new(10_000, 10_000);
+            scene.port = 5 + client;
+            for number in (0..300).filter(|number| !slow || *number < 100) {
+                scene.send(End::Server, 10 * MS + number * 10 * MS, 100);
+            }
+            let mut observed = scene.observed();
+            if slow && client == 3 {
+                observed.blocked_sends[1] = vec![1_010 * MS..3_000 * MS];
+            }
+            observed
+        });
+        let packets = ObservedPackets { connections: connections.collect(), ..ObservedPackets::default() };
+        explain(Observed { packets, programs: None }, Tier::Packets, "test".to_owned())
+    };
+    let explanation = fan_out(true);
+    assert_eq!(codes(&explanation)[0], Cause::BlockedInSend);
+    assert_eq!(number(&explanation, evidence::WAIT_NS), 1_990e6);
+    assert!(!codes(&fan_out(false)).contains(&Cause::BlockedInSend));
 }
 
 /// A server that writes 1 000 B each 4 ms; `sent_each` of them leave in the same time, seen by samples of each ms.
@@ -292,7 +379,7 @@ fn state_each_4_ms(sent_each: u64) -> Explanation {
                 sent += bytes;
             }
             let of = SocketSample { at_ns: at_ns + ms * MS, acked_bytes: sent, ..SocketSample::default() };
-            samples.push(SocketSample { not_sent_bytes: written - sent, ..of });
+            samples.push(SocketSample { not_sent_bytes: written - sent, send_window_bytes: 65_536, ..of });
         }
     }
     let mut observed = scene.observed();

@@ -13,6 +13,8 @@ use hairpin_model::{Packet, VantagePoint};
 const MIN_LOSS_NS: u64 = 1_000_000;
 /// If at least this share of the packets was seen at both ends, those without an arrival were lost.
 const MIN_SEEN_TWICE: f64 = 0.5;
+/// Number of times a packet is sent until its acknowledgment cannot be late.
+const MIN_SENT: usize = 3;
 /// Maximum number of gaps, and of packets, that are remembered for each direction.
 const MAX_GAPS: usize = 10_000;
 const MAX_REMEMBERED: usize = 10_000;
@@ -66,6 +68,9 @@ pub(super) fn at_both_ends(packets: &mut Vec<Packet>, shortest_ns: [Option<u64>;
         *known = [*known, *shortest].into_iter().flatten().min();
     }
     if is_both_ends {
+        for place in dropped_after_arrival(packets) {
+            packets[place].arrived_ns = None;
+        }
         return Vantage { round_trips_ns, is_both_ends, later_ns: 0 };
     }
     let [client_ns, server_ns] = round_trips_ns.map(|ns| ns.unwrap_or(0) / 2);
@@ -89,6 +94,42 @@ pub(super) fn at_both_ends(packets: &mut Vec<Packet>, shortest_ns: [Option<u64>;
     // In place: a stable sort would need memory for half of the packets.
     packets.sort_unstable_by_key(|packet| (packet.at_ns, packet.from, packet.first_byte, packet.end_byte));
     Vantage { round_trips_ns, is_both_ends: false, later_ns: base_ns }
+}
+
+/// Returns the places of packets that were seen at the receiver's interface, and which a firewall dropped there: they were sent
+/// `MIN_SENT` times, and not acknowledged before the next time. Fewer times, the acknowledgment may have been late.
+fn dropped_after_arrival(packets: &[Packet]) -> Vec<usize> {
+    let mut dropped = Vec::new();
+    for from in [End::Client, End::Server] {
+        let mut sent: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let (mut acks, mut highest, mut sent_until): (Vec<(u64, u64)>, u64, u64) = (Vec::new(), 0, 0);
+        for (place, packet) in packets.iter().enumerate() {
+            if packet.from == from && packet.end_byte > packet.first_byte {
+                if packet.first_byte < sent_until {
+                    sent.entry(packet.first_byte).or_default().push(place);
+                }
+                sent_until = sent_until.max(packet.end_byte);
+            } else if packet.from != from && packet.ack_byte > Some(highest) {
+                highest = packet.ack_byte.unwrap_or(highest);
+                acks.push((highest, packet.at_ns));
+            }
+        }
+        for (first_byte, mut places) in sent.into_iter().filter(|(_, places)| places.len() + 1 >= MIN_SENT) {
+            let is_first = |packet: &Packet| packet.from == from && packet.first_byte == first_byte;
+            places.splice(0..0, packets[..places[0]].iter().position(is_first));
+            let acked_ns = acks.get(acks.partition_point(|(byte, _)| *byte <= first_byte)).map(|(_, at_ns)| *at_ns);
+            if acked_ns.is_none() {
+                // Nothing after it reaches the program either.
+                let is_later = |packet: &Packet| packet.from == from && packet.end_byte > first_byte;
+                dropped.extend((0..packets.len()).filter(|place| is_later(&packets[*place])));
+                break;
+            }
+            let next_ns = |place: usize| places.get(place + 1).map_or(u64::MAX, |next| packets[*next].at_ns);
+            let lost = (0..places.len()).filter(|place| acked_ns.is_some_and(|acked_ns| acked_ns >= next_ns(*place)));
+            dropped.extend(lost.map(|place| places[place]));
+        }
+    }
+    dropped
 }
 
 /// Returns the shortest time from a packet to the acknowledgment of all it carried, to the client and to the server. Packets

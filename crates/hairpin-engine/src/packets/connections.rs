@@ -60,6 +60,7 @@ struct Connection {
     server: SocketAddr,
     numbering: [Option<Numbering>; 2],
     mss_bytes: [Option<u64>; 2],
+    link_header_bytes: u64,
     path_mtu_bytes: Option<u64>,
     packets: Vec<Packet>,
     /// The newest packets: what tells each from all others, in order; and where it was seen, and its place in `packets`.
@@ -189,6 +190,7 @@ impl Connection {
             server,
             numbering: [None, None],
             mss_bytes: [None; 2],
+            link_header_bytes: found.link_bytes as u64,
             path_mtu_bytes: None,
             packets: Vec::new(),
             recent: VecDeque::new(),
@@ -250,7 +252,7 @@ impl Connection {
     }
 
     fn finish(self) -> ObservedConnection {
-        let Self { client, server, mut packets, mss_bytes, path_mtu_bytes, .. } = self;
+        let Self { client, server, mut packets, mss_bytes, link_header_bytes, path_mtu_bytes, .. } = self;
         // A capture of several queues or interfaces may have its frames in another order.
         if !packets.is_sorted_by_key(|packet| packet.at_ns) {
             packets.sort_by_key(|packet| packet.at_ns);
@@ -266,6 +268,7 @@ impl Connection {
             trace,
             has_handshake,
             mss_bytes,
+            link_header_bytes,
             blocked_sends: Default::default(),
             path_mtu_bytes,
         }

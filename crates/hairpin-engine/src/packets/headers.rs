@@ -87,6 +87,8 @@ pub(crate) struct Headers {
     pub(crate) is_outgoing: Option<bool>,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
+    /// Length of the header before the IP packet.
+    pub(crate) link_bytes: usize,
     /// The identification of an IPv4 packet, which tells a retransmission from a second copy; 0 for IPv6.
     pub(crate) identification: u16,
     pub(crate) content: Content,
@@ -153,11 +155,11 @@ pub(crate) fn headers(layer: LinkLayer, bytes: &[u8], length_bytes: u32) -> Opti
     let (content, (source, destination)) = match ip.protocol {
         TCP => (Content::Tcp(tcp(body, body_bytes)?), ports()?),
         UDP => (Content::Udp(u64::from(half(body, 4)?).saturating_sub(8)), ports()?),
-        ICMP | ICMPV6 => return too_large(ip.protocol, body, is_outgoing),
+        ICMP | ICMPV6 => return too_large(ip.protocol, body, link_bytes, is_outgoing),
         _ => return None,
     };
     let [source, destination] = [(ip.source, source), (ip.destination, destination)].map(SocketAddr::from);
-    Some(Headers { is_outgoing, source, destination, identification: ip.identification, content })
+    Some(Headers { is_outgoing, source, destination, link_bytes, identification: ip.identification, content })
 }
 
 /// The header of an IP packet, with extension headers.
@@ -269,7 +271,7 @@ fn syn_options(mut options: &[u8]) -> SynOptions {
 
 /// Parses `fragmentation needed` (type 3, code 4) and `packet too big` (type 2). Its body begins with the packet that was too
 /// large.
-fn too_large(protocol: u8, icmp: &[u8], is_outgoing: Option<bool>) -> Option<Headers> {
+fn too_large(protocol: u8, icmp: &[u8], link_bytes: usize, is_outgoing: Option<bool>) -> Option<Headers> {
     let (ethertype, mtu_bytes) = match (protocol, icmp.get(..2)?) {
         (ICMP, [3, 4]) => (IPV4, u64::from(half(icmp, 6)?)),
         (ICMPV6, [2, 0]) => (IPV6, u64::from(word(icmp, 4)?)),
@@ -282,6 +284,7 @@ fn too_large(protocol: u8, icmp: &[u8], is_outgoing: Option<bool>) -> Option<Hea
         is_outgoing,
         source: (ip.source, half(ports, 0)?).into(),
         destination: (ip.destination, half(ports, 2)?).into(),
+        link_bytes,
         identification: 0,
         content: Content::TooLarge(mtu_bytes),
     })

@@ -26,9 +26,8 @@ const MIN_SENT: u64 = 4;
 /// Packets of a direction that were never acknowledged.
 struct NeverArrived {
     from: End,
-    /// Length of the smallest of them, and of the largest packet that was acknowledged.
+    /// Length of the smallest of them, on the interface.
     lost_bytes: u64,
-    arrived_bytes: u64,
     /// Time for which they were sent again and again.
     lasted_ns: u64,
 }
@@ -50,11 +49,15 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
             .max_by_key(|exchange| exchange.duration_ns())
             .map(|exchange| (*worst, exchange)),
     };
+    let header_bytes = worst.observed.link_header_bytes;
+    let arrived_bytes =
+        peer.connections.iter().filter_map(|other| arrived_bytes(other, one.from, one.lost_bytes)).max();
+    let of_packet = |bytes: u64| bytes.saturating_sub(header_bytes) as f64;
     let mtu_bytes = peer.connections.iter().filter_map(|one| one.observed.path_mtu_bytes).min();
     Some(
         judged
-            .with(evidence::LOST_PACKET_BYTES, Some(one.lost_bytes as f64))
-            .with(evidence::ARRIVED_PACKET_BYTES, (one.arrived_bytes > 0).then_some(one.arrived_bytes as f64))
+            .with(evidence::LOST_PACKET_BYTES, Some(of_packet(one.lost_bytes)))
+            .with(evidence::ARRIVED_PACKET_BYTES, arrived_bytes.map(of_packet))
             .with(evidence::PATH_MTU_BYTES, mtu_bytes.map(|bytes| bytes as f64)),
     )
 }
@@ -86,10 +89,13 @@ fn never_arrived(connection: &Connection, from: End) -> Option<NeverArrived> {
     let arrived = connection.packets().iter().filter(|one| one.from == from && one.end_byte <= acked_byte);
     let arrived = arrived.filter(|one| one.length_bytes < lost_bytes || one.at_ns < began_ns);
     let arrived_bytes = arrived.map(|one| one.length_bytes).max().unwrap_or(0);
-    (arrived_bytes < lost_bytes).then_some(NeverArrived {
-        from,
-        lost_bytes,
-        arrived_bytes,
-        lasted_ns: last_ns - began_ns,
-    })
+    (arrived_bytes < lost_bytes).then_some(NeverArrived { from, lost_bytes, lasted_ns: last_ns - began_ns })
+}
+
+/// The length of the largest packet that is shorter than this and was acknowledged, on the interface.
+fn arrived_bytes(connection: &Connection, from: End, lost_bytes: u64) -> Option<u64> {
+    let packets = connection.packets();
+    let acked_byte = packets.iter().filter(|one| one.from != from).filter_map(|one| one.ack_byte).max()?;
+    let arrived = packets.iter().filter(|one| one.from == from && one.end_byte <= acked_byte);
+    arrived.map(|one| one.length_bytes).filter(|bytes| *bytes < lost_bytes).max()
 }

@@ -15,8 +15,9 @@ const MIN_PATH_SHARE: f64 = 0.5;
 
 const PATH: [ExchangeState; 2] = [ExchangeState::Propagation, ExchangeState::Path];
 
-/// Messages that only give permission to send are at most this long, for instance WINDOW_UPDATE (RFC 9113, section 6.9) with
-/// TLS.
+/// Messages that only give permission to send take at most this share of what they permit, for instance WINDOW_UPDATE (RFC 9113,
+/// section 6.9), and at most this number of bytes if they permit little.
+const MAX_PERMISSION_SHARE: f64 = 0.01;
 const MAX_PERMISSION_BYTES: f64 = 64.0;
 /// Bursts have at least this many full segments.
 const MIN_BURST_SEGMENTS: f64 = 4.0;
@@ -55,7 +56,9 @@ pub(super) fn is_windowed(peer: &Peer) -> bool {
             return false;
         };
         let is_equal = high - low <= MAX_SPREAD * middle;
-        is_equal && middle >= MIN_BURST_SEGMENTS * mss_bytes && permission <= MAX_PERMISSION_BYTES
+        is_equal
+            && middle >= MIN_BURST_SEGMENTS * mss_bytes
+            && permission <= MAX_PERMISSION_BYTES.max(MAX_PERMISSION_SHARE * middle)
     };
     is_burst(sizes(Exchange::reply_bytes), sizes(Exchange::request_bytes))
         || is_burst(sizes(Exchange::request_bytes), sizes(Exchange::reply_bytes))

@@ -9,7 +9,7 @@ use hairpin_model::trace::End;
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
-use super::super::rule::{Judged, Rule};
+use super::super::rule::{Judged, OF_SERVER, Rule};
 use super::slow_reader::is_window_used;
 
 pub(super) const RULE: Rule = Rule { code: Cause::ServerWork, judge, explains: &[] };
@@ -21,11 +21,6 @@ const MIN_PAUSE_NS: u64 = 2_000_000;
 const MAX_PAUSES: usize = 16;
 /// Fewer slow exchanges are outliers.
 const MIN_AFFECTED: f64 = 0.1;
-
-/// Without samples of the server's socket, packets do not tell its work from bytes that its kernel holds. These would follow
-/// an acknowledgment, and are then in a state of their own.
-const STATES: [ExchangeState; 4] =
-    [ExchangeState::ServerProgram, ExchangeState::WorkOrHeld, ExchangeState::ProgramOrCpu, ExchangeState::NoEvidence];
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let waits = peer.waits(at_server_ns);
@@ -60,7 +55,7 @@ pub(super) fn at_server_ns(connection: &Connection, exchange: &Exchange) -> u64 
     }
     let is_work = |span: &&StateSpan| {
         let is_unread = span.state == ExchangeState::SlowReader && span.who.end() == Some(End::Server);
-        STATES.contains(&span.state) || (is_unread && !is_window_used(exchange, span))
+        OF_SERVER.contains(&span.state) || (is_unread && !is_window_used(exchange, span))
     };
     // Both are in order of time.
     let within = |span: &StateSpan| -> u64 {

@@ -408,6 +408,7 @@ impl Watching {
                     trace: RoundTrace::default(),
                     has_handshake: false,
                     mss_bytes: None,
+                    link_header_bytes: 0,
                     blocked_sends: Default::default(),
                     path_mtu_bytes: None,
                 });

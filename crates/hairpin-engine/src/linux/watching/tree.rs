@@ -170,7 +170,7 @@ mod tests {
             inode.to_str().unwrap().trim_start_matches("socket:[").trim_end_matches(']').parse().unwrap();
         // The kernel's list may omit a process while another one of its parent ends (proc_pid_task_tid_children(5)), as those of
         // other tests do.
-        let is_found = |tree: &Tree| tree.sockets().get(&inode).is_some_and(|owner| owner.program == "sh");
+        let is_found = |tree: &Tree| tree.sockets().get(&inode).is_some_and(|owner| owner.name == "sh");
         let finds = |tree: &Tree| (0..1_000).any(|_| is_found(tree));
         let found = finds(&tree) && finds(&Tree::of(shell.id()));
         drop(own);
