@@ -335,7 +335,7 @@ fn tune() -> Command {
                 "change",
                 "CHANGE",
                 "Try this change instead of those that the causes suggest: options such as nodelay=on,rcvbuf=1MiB, or with \
-                --own-network a setting such as net.ipv4.tcp_sack=0; may be repeated",
+                --own-network or --link a setting such as net.ipv4.tcp_sack=0; may be repeated",
             )
             .action(ArgAction::Append),
         )
@@ -349,8 +349,12 @@ fn tune() -> Command {
                 .default_value("6")
                 .value_parser(value_parser!(u64).range(2..=1000)),
         )
-        .arg(switch("own-network", "Run COMMAND in a network of its own, with only loopback"))
-        .arg(valued("seed", "NUMBER", "Seed of the order of the runs [default: random]").value_parser(value_parser!(u64)))
+        .arg(switch("own-network", "Run COMMAND in a network of its own, with only loopback").conflicts_with("link"))
+        .args(words::of_link().map(|argument| match argument.get_id().as_str() {
+            "link" => argument,
+            "seed" => argument.help("Seed of the order of the runs, and of the link's random choices [default: random]"),
+            _ => argument.requires("link"),
+        }))
         .arg(switch("json", "Print the result as one JSON object"))
         .arg(switch("quiet", "Show no progress").short('q'))
         .after_help(

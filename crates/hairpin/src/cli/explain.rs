@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use hairpin_analysis::explain;
 use hairpin_engine::packets::file;
 use hairpin_engine::wait::readable;
-use hairpin_engine::watching::{Leftovers, Subject, Watch};
+use hairpin_engine::watching::{Subject, Watch};
 use hairpin_model::observed::Observed;
 use hairpin_model::{Explanation, Tier};
 use hairpin_report::explanation::write_explanation;
@@ -18,9 +18,9 @@ use hairpin_report::terminal::render_explanation;
 use hairpin_store::write_named;
 
 use super::exit::{Exit, Stopped};
-use super::link::{exit_code, run_watched};
+use super::link::LinkRunOptions;
 use super::output;
-use super::watched::{self, How, unready};
+use super::watched::{self, How, Place, unready};
 use crate::interrupt::Signals;
 
 /// Explains what the arguments name.
@@ -30,10 +30,8 @@ use crate::interrupt::Signals;
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let (mut explanation, exit) = if let Some(path) = matches.get_one::<PathBuf>("FILE") {
         (of_file(path)?, Exit::Fine)
-    } else if matches.contains_id("link") {
-        of_link(matches)?
     } else if let Some(command) = matches.get_many::<OsString>("COMMAND") {
-        of_command(&command.cloned().collect::<Vec<_>>(), matches.get_flag("own-network"))?
+        of_command(&command.cloned().collect::<Vec<_>>(), matches)?
     } else {
         (of_running(matches)?, Exit::Fine)
     };
@@ -69,29 +67,17 @@ fn of_file(path: &Path) -> Result<Explanation, Stopped> {
     Ok(explain(Observed { packets, programs: None }, Tier::File, path.display().to_string()))
 }
 
-/// Runs a command over an emulated link and watches both ends.
-fn of_link(matches: &ArgMatches) -> Result<(Explanation, Exit), Stopped> {
-    let leftovers = Leftovers::adopt();
-    let (exit, observed) = run_watched(matches)?;
-    leftovers.end();
-    let words: Vec<OsString> = matches.get_many::<OsString>("COMMAND").unwrap_or_default().cloned().collect();
-    Ok((of_observed(observed, Some(Tier::OwnNamespace), &words, exit), exit))
-}
-
 /// Runs a command and watches it.
-fn of_command(words: &[OsString], has_own_network: bool) -> Result<(Explanation, Exit), Stopped> {
-    if has_own_network {
-        watched::prepare_own_network()?;
-    }
+fn of_command(words: &[OsString], matches: &ArgMatches) -> Result<(Explanation, Exit), Stopped> {
+    let link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
+    let place = watched::place(link.as_ref(), matches.get_flag("own-network"))?;
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
-    let how = How { own_network: has_own_network.then_some(&[]), ..How::default() };
-    let ran = watched::run(words, how, &signals)?;
-    if ran.left > 0 {
+    let ran = watched::run(words, How { place, ..How::default() }, &signals)?;
+    if ran.left > 0 && link.is_none() {
         output::note(&format!("note  ended what the command left running: {} processes", ran.left));
     }
-    let exit = Exit::Of(exit_code(ran.status));
-    let tier = has_own_network.then_some(Tier::OwnNamespace);
-    Ok((of_observed(ran.observed, tier, words, exit), exit))
+    let tier = (!matches!(place, Place::Here)).then_some(Tier::OwnNamespace);
+    Ok((of_observed(ran.observed, tier, words, ran.exit), ran.exit))
 }
 
 /// Explains what a command did.

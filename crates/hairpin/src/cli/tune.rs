@@ -15,16 +15,20 @@ use regex_lite::Regex;
 
 use super::exit::{Exit, Stopped};
 use super::explain::subject;
+use super::link::LinkRunOptions;
 use super::output;
-use super::watched::{self, How, Ran, unready};
+use super::watched::{self, How, Place, Ran, unready};
 use crate::interrupt::Signals;
 use crate::session::drawn_seed;
 
 /// Level of the intervals of all changes together.
 const ALPHA: f64 = 0.05;
+/// With fewer runs of each arm there is no interval.
+const MIN_RUNS: u64 = 2;
 
 struct Tune {
     words: Vec<OsString>,
+    link: Option<LinkRunOptions>,
     has_own_network: bool,
     metric: TuneMetric,
     pattern: Option<Regex>,
@@ -48,17 +52,19 @@ struct Arm {
 /// # Errors
 /// If the command cannot be run, or shows no value of the metric.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let has_own_network = matches.get_flag("own-network");
-    if has_own_network {
-        watched::prepare_own_network()?;
-    }
+    let mut link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
+    let has_own_network = matches.get_flag("own-network") || link.is_some();
     let asked = changes(matches, has_own_network)?;
+    watched::place(link.as_ref(), has_own_network)?;
     let pattern = pattern(matches)?;
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
     let words: Vec<OsString> = matches.get_many("COMMAND").unwrap_or_default().cloned().collect();
     let quiet = matches.get_flag("quiet");
-    let mut tune = Tune { words, has_own_network, metric: TuneMetric::Time, pattern, signals, quiet };
+    let mut tune =
+        Tune { words, link: link.take(), has_own_network, metric: TuneMetric::Time, pattern, signals, quiet };
     let first = tune.run(None, None)?;
+    // Its addresses are printed once.
+    tune.link.iter_mut().for_each(LinkRunOptions::say_nothing);
     let explanation = explain(first.observed, Tier::Packets, subject(&tune.words));
     tune.metric = match matches.get_one::<String>("metric") {
         Some(word) => word.parse().map_err(Stopped::usage)?,
@@ -72,42 +78,43 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let (tried, not_tried) = if asked.is_empty() {
         let other = other_congestion_control();
         let (tried, without) = suggestions(&explanation, tune.metric, other.as_deref());
-        (tried.into_iter().map(Some).collect(), without.into_iter().map(without_option).collect())
+        (tried, without.into_iter().map(without_option).collect())
     } else {
         (asked, Vec::new())
     };
-    let (possible, impossible): (Vec<_>, Vec<_>) = tried
-        .into_iter()
-        .flatten()
-        .partition(|one: &Suggestion| has_own_network || matches!(one.change, Change::Options(_)));
+    let (possible, impossible): (Vec<_>, Vec<_>) =
+        tried.into_iter().partition(|one: &Suggestion| has_own_network || !matches!(one.change, Change::Sysctl(..)));
     let mut not_tried: Vec<String> = not_tried;
     not_tried.extend(
         impossible.iter().map(|one| format!("{}: a setting of the host; --own-network tries it", one.change)),
     );
     let runs = *matches.get_one::<u64>("runs").expect("it has a default");
     let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
-    let arms = if possible.is_empty() { Vec::new() } else { tune.arms(possible, runs, seed)? };
-    let result = tune.result(arms, runs, not_tried);
+    let (arms, ended_early) = if possible.is_empty() { (Vec::new(), None) } else { tune.arms(possible, runs, seed)? };
+    let result = tune.result(arms, not_tried);
     if matches.get_flag("json") {
         output::json(&result);
     } else {
         output::text(&render_tuning(&result, &output::look()));
     }
-    Ok(Exit::Fine)
+    // What was measured until then is reported.
+    ended_early.map_or(Ok(Exit::Fine), Err)
 }
 
 /// Returns the changes that the user asks for.
-fn changes(matches: &ArgMatches, has_own_network: bool) -> Result<Vec<Option<Suggestion>>, Stopped> {
+fn changes(matches: &ArgMatches, has_own_network: bool) -> Result<Vec<Suggestion>, Stopped> {
     let change = |text: &String| {
         let is_setting = text.split_once('=').is_some_and(|(name, _)| name.contains('.'));
         let change = match text.split_once('=').filter(|_| is_setting) {
             Some(_) if !has_own_network => {
-                return Err(Stopped::usage(format!("`{text}` is a setting of the host (hint: add --own-network)")));
+                return Err(Stopped::usage(format!(
+                    "`{text}` is a setting of the host (hint: add --own-network or --link)"
+                )));
             }
             Some((name, value)) => Change::Sysctl(name.to_owned(), value.to_owned()),
             None => Change::Options(Options::parse(text).map_err(Stopped::usage)?),
         };
-        Ok(Some(Suggestion { change, because: None, predicted: None }))
+        Ok(Suggestion { change, because: None, predicted: None })
     };
     matches.get_many::<String>("change").unwrap_or_default().map(change).collect()
 }
@@ -146,20 +153,21 @@ impl Tune {
             Some(Change::Options(options)) => Some(options),
             _ => supervised,
         };
-        let how = How {
-            own_network: self.has_own_network.then_some(settings.as_slice()),
-            options,
-            keeps_output: self.pattern.is_some(),
+        let place = match &self.link {
+            Some(link) => Place::Link(link),
+            None if self.has_own_network => Place::OwnNetwork,
+            None => Place::Here,
         };
+        let how = How { place, settings: &settings, options, keeps_output: self.pattern.is_some() };
         let ran = watched::run(&self.words, how, &self.signals)?;
-        match ran.status.code() {
-            Some(0) => Ok(ran),
-            _ => Err(Stopped::with(
+        match ran.exit.code() {
+            _ if ran.interrupted => Err(Stopped::with(Exit::Interrupted, "interrupted".to_owned())),
+            0 => Ok(ran),
+            code => Err(Stopped::with(
                 Exit::RoundsFailed,
                 format!(
-                    "`{}` ended with {} (hint: tune needs a command that succeeds)",
-                    subject(&self.words),
-                    ran.status
+                    "`{}` ended with exit code {code} (hint: tune needs a command that succeeds)",
+                    subject(&self.words)
                 ),
             )),
         }
@@ -183,8 +191,8 @@ impl Tune {
         }
     }
 
-    /// Runs all arms in turn, each time in another order.
-    fn arms(&self, changes: Vec<Suggestion>, runs: u64, seed: u64) -> Result<Vec<Arm>, Stopped> {
+    /// Runs all arms in turn, each time in another order. Also returns why that ended early, after two runs of each.
+    fn arms(&self, changes: Vec<Suggestion>, runs: u64, seed: u64) -> Result<(Vec<Arm>, Option<Stopped>), Stopped> {
         let arm = |name: &str, suggestion, supervised| Arm {
             name: name.to_owned(),
             suggestion,
@@ -197,29 +205,42 @@ impl Tune {
             vec![arm("as it is", None, false), arm("the same again", None, false), arm("supervisor", None, true)];
         arms.extend(changes.into_iter().map(|one| arm(&one.change.to_string(), Some(one), false)));
         let none = Options::default();
-        for number in 0..runs {
-            for place in permutation(arms.len(), seed, u32::try_from(number).unwrap_or(u32::MAX)) {
-                let arm = &mut arms[place];
-                if !self.quiet {
-                    output::note(&format!("run {} of {runs}: {}", number + 1, arm.name));
-                }
-                let change = arm.suggestion.as_ref().map(|one| &one.change);
-                let ran = self.run(change, arm.supervised.then_some(&none))?;
-                if let Some(supervised) = ran.supervised {
-                    arm.held &= supervised.refused == 0 && supervised.met == supervised.changed;
-                    arm.held_back += supervised.held_back;
-                }
-                let value = self.value(ran)?;
-                arm.values.push(value);
+        let order = (0..runs).flat_map(|number| {
+            let places = permutation(arms.len(), seed, u32::try_from(number).unwrap_or(u32::MAX));
+            places.into_iter().map(move |place| (number, place))
+        });
+        for (number, place) in order.collect::<Vec<_>>() {
+            let arm = &mut arms[place];
+            if !self.quiet {
+                output::note(&format!("run {} of {runs}: {}", number + 1, arm.name));
             }
+            let change = arm.suggestion.as_ref().map(|one| &one.change);
+            let ran = self.run(change, arm.supervised.then_some(&none));
+            let measured = ran.and_then(|ran| Ok((ran.supervised, self.value(ran)?)));
+            let (supervised, value) = match measured {
+                Ok(measured) => measured,
+                Err(why) if number >= MIN_RUNS => {
+                    // Each run is compared with those of the other arms in the same turn.
+                    let turns = usize::try_from(number).unwrap_or(usize::MAX);
+                    arms.iter_mut().for_each(|arm| arm.values.truncate(turns));
+                    return Ok((arms, Some(why)));
+                }
+                Err(why) => return Err(why),
+            };
+            if let Some(supervised) = supervised {
+                arm.held &= supervised.refused == 0 && supervised.met == supervised.changed;
+                arm.held_back += supervised.held_back;
+            }
+            arm.values.push(value);
         }
-        Ok(arms)
+        Ok((arms, None))
     }
 
-    fn result(&self, arms: Vec<Arm>, runs: u64, not_tried: Vec<String>) -> Tuning {
+    fn result(&self, arms: Vec<Arm>, not_tried: Vec<String>) -> Tuning {
         let mut arms = arms.into_iter();
         let [plain, again, supervisor] = [(); 3].map(|()| arms.next().map(|arm| arm.values).unwrap_or_default());
         let changes: Vec<Arm> = arms.collect();
+        let runs = plain.len() as u64;
         // Several changes are compared with one arm (Bonferroni).
         let alpha = ALPHA / changes.len().max(1) as f64;
         let baseline = figure(&plain, ALPHA);

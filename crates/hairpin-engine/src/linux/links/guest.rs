@@ -138,8 +138,9 @@ impl Guest {
         let _ = if self.leads_group { kill_process_group(id, signal) } else { kill_process(id, signal) };
     }
 
-    /// Asks the program to end (SIGTERM). After `timeout`, kills the program, and the group that it leads.
-    pub fn end(self, timeout: Duration) {
+    /// Asks the program to end (SIGTERM), and waits at most `timeout`. Dropping the handle kills the program, and the group that it
+    /// leads.
+    pub fn end(&self, timeout: Duration) {
         self.signal(libc::SIGTERM);
         let deadline = Instant::now() + timeout;
         let left = || deadline.saturating_duration_since(Instant::now());

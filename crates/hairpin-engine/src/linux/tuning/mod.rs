@@ -37,6 +37,19 @@ pub struct Supervised {
     pub held_back: u64,
 }
 
+impl Supervised {
+    /// The counts of two programs together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            changed: self.changed + other.changed,
+            met: self.met + other.met,
+            refused: self.refused + other.refused,
+            held_back: self.held_back + other.held_back,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Counts {
     changed: AtomicU64,
@@ -45,49 +58,68 @@ struct Counts {
     held_back: AtomicU64,
 }
 
-/// A program with its supervisor.
-pub struct Tuned {
+/// A program, with a supervisor if options are set.
+pub struct Program {
     pub guest: Guest,
+    supervision: Option<Supervision>,
+}
+
+/// What remains of a program's supervisor when the program has ended.
+pub struct Supervision {
     counts: Arc<Counts>,
     thread: JoinHandle<()>,
 }
 
-impl Tuned {
-    /// Starts a program, in this network namespace if there is one, and sets `options` on its TCP sockets. Without options
-    /// the supervisor only lets calls continue.
+impl Program {
+    /// Starts a program, in a network namespace if there is one. Sets `options` on its TCP sockets if there are any; if they are
+    /// empty, the supervisor only lets calls continue.
     ///
     /// # Errors
     /// If the program cannot be started, or its calls cannot be watched.
-    pub fn start(command: &mut Command, options: &Options, network: Option<&Path>) -> Result<Self, NotStarted> {
+    pub fn start(
+        command: &mut Command,
+        options: Option<&Options>,
+        place: Option<(&Path, Group)>,
+    ) -> Result<Self, NotStarted> {
         let failed = |error: io::Error| {
             let hint = "it needs Linux 5.6 or later, seccomp, and that no other program watches its calls";
             NotStarted::Link(Failure::new(&error, format!("cannot set options of the program: {error}"), hint))
         };
+        let supervision =
+            options.map(|options| Supervision::install_in(command, options)).transpose().map_err(failed)?;
+        let guest = match place {
+            Some((network, group)) => Guest::start(command, network, group),
+            None => Guest::start_here(command).map_err(NotStarted::Program),
+        }?;
+        Ok(Self { guest, supervision })
+    }
+
+    /// Ends the program.
+    pub fn end(self) -> Option<Supervision> {
+        self.supervision
+    }
+}
+
+impl Supervision {
+    fn install_in(command: &mut Command, options: &Options) -> io::Result<Self> {
         let numbers: Vec<(i32, i32)> = options.iter().map(|(name, _)| foreign::number(name)).collect();
-        let (told, tell) = io::pipe().map_err(failed)?;
-        let (go_reader, go) = io::pipe().map_err(failed)?;
+        let (told, tell) = io::pipe()?;
+        let (go_reader, go) = io::pipe()?;
         seccomp::install_in(command, seccomp::filter(&numbers), tell, go_reader);
         let counts = Arc::new(Counts::default());
         let supervisor = Supervisor { options: options.clone(), counts: Arc::clone(&counts) };
         // `spawn` returns when the program runs, and until then it waits for the supervisor.
-        let thread = std::thread::Builder::new()
-            .name("supervisor".to_owned())
-            .spawn(move || {
-                if let Ok(listener) = seccomp::listener(told, go) {
-                    supervisor.run(&listener);
-                }
-            })
-            .map_err(failed)?;
-        let guest = match network {
-            Some(network) => Guest::start(command, network, Group::Shared),
-            None => Guest::start_here(command).map_err(NotStarted::Program),
-        }?;
-        Ok(Self { guest, counts, thread })
+        let run = move || {
+            if let Ok(listener) = seccomp::listener(told, go) {
+                supervisor.run(&listener);
+            }
+        };
+        let thread = std::thread::Builder::new().name("supervisor".to_owned()).spawn(run)?;
+        Ok(Self { counts, thread })
     }
 
     /// Returns what the supervisor did, once all processes with the filter have ended.
     pub fn finish(self) -> Supervised {
-        drop(self.guest);
         drop(self.thread.join());
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Supervised {

@@ -10,12 +10,13 @@ use super::*;
 fn tuned(options: &str, script: &str) -> (String, Supervised) {
     let mut command = Command::new("perl");
     command.args(["-MSocket", "-e", script]).stdout(Stdio::piped());
-    let mut tuned = Tuned::start(&mut command, &Options::parse(options).unwrap(), None).unwrap();
+    let options = Options::parse(options).unwrap();
+    let mut tuned = Program::start(&mut command, Some(&options), None).unwrap();
     let (_, output) = tuned.guest.pipes();
     let text = io::read_to_string(output.unwrap()).unwrap();
     let status = tuned.guest.wait(&[], None);
     assert!(matches!(status, Ok(crate::links::guest::GuestEvent::Ended(status)) if status.success()), "{text}");
-    (text, tuned.finish())
+    (text, tuned.end().unwrap().finish())
 }
 
 fn can_run() -> Result<(), String> {
@@ -91,6 +92,6 @@ fn a_program_that_loses_its_supervisor_gets_an_error_and_does_not_hang() {
 
 #[test]
 fn a_program_that_does_not_exist_is_an_error_and_leaves_no_thread_behind() {
-    let started = Tuned::start(&mut Command::new("/no/such/program"), &Options::default(), None);
+    let started = Program::start(&mut Command::new("/no/such/program"), Some(&Options::default()), None);
     assert!(matches!(started.err(), Some(NotStarted::Program(error)) if error.kind() == io::ErrorKind::NotFound));
 }

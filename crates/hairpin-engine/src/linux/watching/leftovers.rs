@@ -37,6 +37,13 @@ impl Leftovers {
         found
     }
 
+    /// Sends a signal to all of them that run.
+    pub fn forward(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            self.signal(signal);
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         for process in self.0.processes() {
             // One that has ended meanwhile is not reaped before `are_running`, so its id is not used again.

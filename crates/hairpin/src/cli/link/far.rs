@@ -6,8 +6,9 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::links::echo_server;
-use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted};
-use hairpin_model::{Failure, FailureKind};
+use hairpin_engine::links::guest::{Group, GuestEvent, NotStarted};
+use hairpin_engine::tuning::{Program, Supervision};
+use hairpin_model::{Failure, FailureKind, Options};
 
 use super::account::Addresses;
 use crate::interrupt::Signals;
@@ -23,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct Far {
-    guest: Guest,
+    program: Program,
     /// Standard input of the echo server. Closing it ends the server.
     input: Option<ChildStdin>,
     /// Exit status of the far command, if it ended by itself.
@@ -45,8 +46,8 @@ impl Far {
         let mut command = Command::new(program);
         command.args([echo_server::COMMAND, &std::process::id().to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut guest = start(&mut command, namespace, "Hairpin's echo")?;
-        let (input, output) = guest.pipes();
+        let mut program = start(&mut command, None, namespace, "Hairpin's echo")?;
+        let (input, output) = program.guest.pipes();
         let mut said = String::new();
         // A failed echo server prints its error and closes its output.
         let heard = output.map_or(Ok(0), |output| {
@@ -59,7 +60,7 @@ impl Far {
                 "use another far command with --far COMMAND",
             ));
         }
-        Ok(Self { guest, input, ended: None })
+        Ok(Self { program, input, ended: None })
     }
 
     /// Starts a command in a shell, and waits until it listens.
@@ -68,13 +69,14 @@ impl Far {
         addresses: &Addresses<'_>,
         namespace: &Path,
         signals: &Signals,
+        options: Option<&Options>,
     ) -> Result<(Self, Readiness), Failure> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]);
         addresses.set_environment(&mut command);
         command.stdin(Stdio::null()).stdout(to_standard_error()?);
-        let guest = start(&mut command, namespace, "/bin/sh")?;
-        let mut far = Self { guest, input: None, ended: None };
+        let program = start(&mut command, options, namespace, "/bin/sh")?;
+        let mut far = Self { program, input: None, ended: None };
         let readiness = far.readiness(text, signals)?;
         Ok((far, readiness))
     }
@@ -82,8 +84,8 @@ impl Far {
     /// Waits until the command listens; a signal ends the wait.
     fn readiness(&mut self, text: &str, signals: &Signals) -> Result<Readiness, Failure> {
         let deadline = Instant::now() + LISTEN_TIMEOUT;
-        while !self.guest.listens() {
-            let waited = self.guest.wait(&[signals.file()], Some(POLL_INTERVAL)).map_err(|error| {
+        while !self.program.guest.listens() {
+            let waited = self.program.guest.wait(&[signals.file()], Some(POLL_INTERVAL)).map_err(|error| {
                 Failure::new(
                     &error,
                     format!("cannot wait for the far command: {error}"),
@@ -112,25 +114,25 @@ impl Far {
 
     /// Why `/sys` in the link's namespaces shows the host's devices; `None` if it does not.
     pub(super) fn foreign_sys(&self) -> Option<&Failure> {
-        self.guest.foreign_sys()
+        self.program.guest.foreign_sys()
     }
 
-    /// Asks the program to end, then kills it. Returns the exit status if the program had already ended.
-    pub(super) fn end(mut self) -> Option<ExitStatus> {
+    /// Asks the program to end, then kills it. Returns the exit status if the program had already ended, and its supervision.
+    pub(super) fn end(mut self) -> (Option<ExitStatus>, Option<Supervision>) {
         if self.ended.is_none()
-            && let Ok(GuestEvent::Ended(status)) = self.guest.wait(&[], Some(Duration::ZERO))
+            && let Ok(GuestEvent::Ended(status)) = self.program.guest.wait(&[], Some(Duration::ZERO))
         {
             self.ended = Some(status);
         }
         let ended = self.ended;
         drop(self.input.take());
-        self.guest.end(END_TIMEOUT);
-        ended
+        self.program.guest.end(END_TIMEOUT);
+        (ended, self.program.end())
     }
 }
 
-fn start(command: &mut Command, namespace: &Path, name: &str) -> Result<Guest, Failure> {
-    Guest::start(command, namespace, Group::Own).map_err(|why| match why {
+fn start(command: &mut Command, options: Option<&Options>, namespace: &Path, name: &str) -> Result<Program, Failure> {
+    Program::start(command, options, Some((namespace, Group::Own))).map_err(|why| match why {
         NotStarted::Link(failure) => failure,
         NotStarted::Program(error) => Failure::new(
             &error,

@@ -10,7 +10,7 @@ pub mod words;
 
 use clap::ArgMatches;
 
-pub(super) use run::{cannot_run, exit_code, run_watched};
+pub(super) use run::{LinkRunOptions, cannot_run, exit_code, run_over_link};
 
 use super::exit::{Exit, Stopped};
 

@@ -7,13 +7,14 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted, is_in_foreground};
 use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace, tcp};
 use hairpin_engine::placement::Cpus;
+use hairpin_engine::tuning::Program;
 use hairpin_engine::watching::{Subject, Watch};
 use hairpin_experiments::knob::EVERY;
 use hairpin_model::observed::Observed;
@@ -22,6 +23,7 @@ use hairpin_report::words::left_out;
 
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::output;
+use super::super::watched::{Ended, How, Output};
 use super::account::{self, Addresses};
 use super::far::{Far, Readiness};
 use super::request::LinkRequest;
@@ -32,7 +34,8 @@ use crate::session::drawn_seed;
 /// Time for the command to end after the link has failed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-struct LinkRunOptions {
+/// What to run over a link.
+pub(in crate::cli) struct LinkRunOptions {
     link: LinkRequest,
     line: String,
     far: Option<String>,
@@ -41,8 +44,6 @@ struct LinkRunOptions {
     log: Option<LogTo>,
     json: bool,
     quiet: bool,
-    /// Whether the output is an explanation.
-    is_watched: bool,
     command: Vec<OsString>,
 }
 
@@ -62,24 +63,25 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     namespace::prepare()
         .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
-    let (outcome, end) = run_over_link(&options, &signals, &mut None).map_err(|failure| Stopped::link(&failure))?;
+    let (outcome, end) = run_link(&options, &signals, None).map_err(|failure| Stopped::link(&failure))?;
     let exit = exit(&options, &outcome)?;
     print_result(&options, exit, &end);
     Ok(exit)
 }
 
 /// Runs the command over the link, and watches both ends.
-pub(in crate::cli) fn run_watched(matches: &ArgMatches) -> Result<(Exit, Observed), Stopped> {
-    let options = LinkRunOptions { is_watched: true, ..LinkRunOptions::read(matches)? };
-    namespace::prepare()
-        .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
-    let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
-    let mut observed = Some(Observed::default());
+pub(in crate::cli) fn run_over_link(
+    options: &LinkRunOptions,
+    how: How<'_>,
+    signals: &Signals,
+) -> Result<(Exit, Ended), Stopped> {
+    let mut ended = Ended::default();
     let (outcome, end) =
-        run_over_link(&options, &signals, &mut observed).map_err(|failure| Stopped::link(&failure))?;
-    let exit = exit(&options, &outcome)?;
+        run_link(options, signals, Some((how, &mut ended))).map_err(|failure| Stopped::link(&failure))?;
+    ended.interrupted |= matches!(outcome, Outcome::Interrupted(_));
+    let exit = exit(options, &outcome)?;
     account::warning(&end.record).iter().for_each(|warning| output::note(warning));
-    Ok((exit, observed.unwrap_or_default()))
+    Ok((exit, ended))
 }
 
 fn exit(options: &LinkRunOptions, outcome: &Outcome) -> Result<Exit, Stopped> {
@@ -96,11 +98,14 @@ fn unready(error: io::Error) -> Failure {
     Failure::new(&error, format!("cannot prepare the link: {error}"), hint)
 }
 
-/// Creates the link, runs the command, and removes the link. Fills `observed` if there is one.
-fn run_over_link(
+/// How the commands are watched, and what that shows.
+type Watched<'w> = Option<(How<'w>, &'w mut Ended)>;
+
+/// Creates the link, runs the command, and removes the link.
+fn run_link(
     options: &LinkRunOptions,
     signals: &Signals,
-    observed: &mut Option<Observed>,
+    mut watched: Watched<'_>,
 ) -> Result<(Outcome, LinkEnd), Failure> {
     let program = std::env::current_exe().map_err(unready)?;
     let order = LinkOrder {
@@ -116,11 +121,14 @@ fn run_over_link(
     };
     let link = RunningLink::start(&program, &order)?;
     let ends = [link.namespaces().near.as_path(), link.namespaces().far.as_path()];
-    let watch = observed.is_some().then(|| Watch::begin(Subject::Children, &ends)).transpose()?;
-    let outcome = run_commands(options, &link, &program, signals);
-    if let Some(watch) = watch {
+    for end in ends {
+        namespace::set_all(end, watched.as_ref().map_or(&[], |(how, _)| how.settings))?;
+    }
+    let watch = watched.is_some().then(|| Watch::begin(Subject::Children, &ends)).transpose()?;
+    let outcome = run_commands(options, &link, &program, signals, &mut watched);
+    if let Some((watch, (_, ended))) = watch.zip(watched) {
         let (packets, programs) = watch.finish();
-        *observed = Some(Observed { packets, programs: Some(programs) });
+        ended.observed = Observed { packets, programs: Some(programs) };
     }
     // An error of the link is reported first, because it explains other errors.
     let end = link.finish()?;
@@ -133,12 +141,14 @@ fn run_commands(
     link: &RunningLink,
     program: &Path,
     signals: &Signals,
+    watched: &mut Watched<'_>,
 ) -> Result<Outcome, Failure> {
+    let set = watched.as_ref().and_then(|(how, _)| how.options);
     let addresses = options.addresses();
     let (far, remark) = match &options.far {
         None => (Far::echo(program, &link.namespaces().far)?, "echo on TCP and UDP port 7".to_owned()),
         Some(text) => {
-            let (far, readiness) = Far::shell(text, &addresses, &link.namespaces().far, signals)?;
+            let (far, readiness) = Far::shell(text, &addresses, &link.namespaces().far, signals, set)?;
             let remark = match readiness {
                 Readiness::Listens => text.clone(),
                 Readiness::Ended => format!("{text} (it has ended)"),
@@ -163,22 +173,37 @@ fn run_commands(
     let mut command = Command::new(&options.command[0]);
     command.args(&options.command[1..]);
     addresses.set_environment(&mut command);
-    if options.json || options.is_watched {
+    if options.json {
         command.stdout(to_standard_error()?);
     }
-    let outcome = match Guest::start(&mut command, &link.namespaces().near, Group::Shared) {
-        Ok(guest) => wait_for_command(guest, link, signals)?,
-        Err(NotStarted::Program(error)) => Outcome::NotRun(error),
+    let kept = watched.as_ref().map(|(how, _)| Output::of(&mut command, how.keeps_output)).transpose()?;
+    let began = Instant::now();
+    let mut supervisions = Vec::new();
+    let place = (link.namespaces().near.as_path(), Group::Shared);
+    let (outcome, kept) = match Program::start(&mut command, set, Some(place)) {
+        Ok(mut program) => {
+            let kept = kept.map(|kept| kept.reader(command, &mut program.guest));
+            let outcome = wait_for_command(&mut program.guest, link, signals)?;
+            supervisions.extend(program.end());
+            (outcome, kept)
+        }
+        Err(NotStarted::Program(error)) => (Outcome::NotRun(error), None),
         Err(NotStarted::Link(failure)) => return Err(failure),
     };
-    if let Some(status) = far.end().filter(|status| !status.success()) {
+    let took = began.elapsed();
+    let (status, supervision) = far.end();
+    supervisions.extend(supervision);
+    if let Some((_, ended)) = watched {
+        (ended.took, ended.supervisions, ended.output) = (took, supervisions, kept);
+    }
+    if let Some(status) = status.filter(|status| !status.success()) {
         output::note(&format!("warning: the far command ended early ({status})"));
     }
     Ok(outcome)
 }
 
 /// Waits until the command ends, and forwards signals to it. If the link fails, ends the command.
-fn wait_for_command(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Outcome, Failure> {
+fn wait_for_command(guest: &mut Guest, link: &RunningLink, signals: &Signals) -> Result<Outcome, Failure> {
     loop {
         let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| {
             Failure::new(
@@ -208,7 +233,11 @@ fn wait_for_command(mut guest: Guest, link: &RunningLink, signals: &Signals) -> 
 }
 
 impl LinkRunOptions {
-    fn read(matches: &ArgMatches) -> Result<Self, Stopped> {
+    /// Reads the arguments of `link`.
+    ///
+    /// # Errors
+    /// If one is invalid.
+    pub(in crate::cli) fn read(matches: &ArgMatches) -> Result<Self, Stopped> {
         let text: &String = matches.get_one("link").expect("it is required");
         if text.trim() == EVERY {
             return Err(Stopped::usage(
@@ -241,9 +270,13 @@ impl LinkRunOptions {
             log,
             json: matches.get_flag("json"),
             quiet: matches.get_flag("quiet"),
-            is_watched: false,
             command: matches.get_many("COMMAND").unwrap_or_default().cloned().collect(),
         })
+    }
+
+    /// Prints no address and no seed.
+    pub(in crate::cli) fn say_nothing(&mut self) {
+        self.quiet = true;
     }
 
     fn addresses(&self) -> Addresses<'_> {
