@@ -36,6 +36,7 @@ pub fn suggestions(
     let (mut found, mut without): (Vec<Suggestion>, Vec<Cause>) = (Vec::new(), Vec::new());
     for cause in &explanation.causes {
         let option = |name: OptionName, value: &str| Some(Change::Options(Options::default().with(name, value)));
+        let sysctl = |name: &str, value: &str| Some(Change::Sysctl(name.to_owned(), value.to_owned()));
         let change = match cause.code {
             Cause::NagleMeetsDelayedAck | Cause::NagleWaits => option(OptionName::Nodelay, "on"),
             Cause::ReceiveWindow => option(OptionName::Rcvbuf, LARGE_BUFFER),
@@ -43,9 +44,9 @@ pub fn suggestions(
             Cause::CongestionWindow | Cause::Retransmission | Cause::LinkSaturated => {
                 other_congestion_control.and_then(|name| option(OptionName::Congestion, name))
             }
-            Cause::SlowStartAfterIdle => {
-                Some(Change::Sysctl("net.ipv4.tcp_slow_start_after_idle".to_owned(), "0".to_owned()))
-            }
+            Cause::SlowStartAfterIdle => sysctl("net.ipv4.tcp_slow_start_after_idle", "0"),
+            Cause::RetransmissionTimeOut => sysctl("net.ipv4.tcp_rto_min_us", "20000"),
+            Cause::PathMtu => sysctl("net.ipv4.tcp_mtu_probing", "2"),
             _ => None,
         };
         match change {
@@ -64,7 +65,13 @@ pub fn suggestions(
 /// What the end of a cause saves: the time of its waits, over all exchanges. Only rules that end the wait have a prediction: a
 /// larger window or another congestion control shortens it by an unknown part.
 fn predicted(cause: &ExplainedCause, explanation: &Explanation, metric: TuneMetric) -> Option<RangeNs> {
-    let ends_it = [Cause::NagleMeetsDelayedAck, Cause::NagleWaits, Cause::ReceiveWindow, Cause::SlowStartAfterIdle];
+    let ends_it = [
+        Cause::NagleMeetsDelayedAck,
+        Cause::NagleWaits,
+        Cause::ReceiveWindow,
+        Cause::SlowStartAfterIdle,
+        Cause::PathMtu,
+    ];
     let saved = cause.saved_if_fixed_ns.filter(|_| ends_it.contains(&cause.code))?;
     let number = |name: &str| {
         cause.evidence.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {

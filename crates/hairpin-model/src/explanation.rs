@@ -231,6 +231,8 @@ pub struct ExplainedPrograms {
     /// Time that their threads waited for a CPU, and that a CPU quota stopped them.
     pub waited_for_cpu_ns: u64,
     pub stopped_by_quota_ns: u64,
+    /// CPU time that the observation took.
+    pub own_cpu_ns: u64,
     /// Why packets were not captured.
     pub no_packets: Option<String>,
 }

@@ -66,6 +66,8 @@ pub struct ObservedPrograms {
     pub listen_overflows: u64,
     /// Listening sockets whose accept queue was full when it was looked at: the address, and the length of the queue.
     pub full_queues: Vec<(SocketAddr, u64)>,
+    /// CPU time that the observation took, in ns.
+    pub own_cpu_ns: u64,
     /// Number of programs, and of samples of sockets.
     pub programs: u64,
     pub samples: u64,

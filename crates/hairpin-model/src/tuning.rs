@@ -16,6 +16,8 @@ pub enum Change {
     Options(Options),
     /// A setting of the program's own network namespace: name and value.
     Sysctl(String, String),
+    /// A setting of its processes: `affinity=0`, `scheduling=batch` or `timer-slack=1us`.
+    Process(String),
 }
 
 impl std::fmt::Display for Change {
@@ -26,6 +28,7 @@ impl std::fmt::Display for Change {
                 out.write_str(&all.join(","))
             }
             Self::Sysctl(name, value) => write!(out, "{name}={value}"),
+            Self::Process(text) => out.write_str(text),
         }
     }
 }

@@ -409,9 +409,10 @@ fn evidence(explanation: &Explanation) -> (Vec<String>, Vec<String>) {
     if let Some(programs) = &explanation.programs {
         let watched = duration(programs.duration_ns as f64);
         seen.push(format!(
-            "{} with sockets, for {watched}: {} of sockets, waits for a CPU, counters of drops",
+            "{} with sockets, for {watched}: {} of sockets, waits for a CPU, counters of drops; watching took {} of a CPU",
             counted(programs.programs, "program"),
-            counted(programs.samples, "sample")
+            counted(programs.samples, "sample"),
+            share(programs.own_cpu_ns as f64 / programs.duration_ns.max(1) as f64)
         ));
         not_seen.extend(programs.no_packets.as_ref().map(|why| {
             format!("packets: {why}; --own-network needs no root if the programs talk only to each other")

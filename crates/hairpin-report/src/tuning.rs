@@ -12,6 +12,11 @@ pub fn keep(change: &Change) -> String {
             lines.join("; ")
         }
         Change::Sysctl(name, value) => format!("sysctl -w {name}={value}"),
+        Change::Process(text) => match text.split_once('=') {
+            Some(("affinity", cpus)) => format!("taskset -c {} COMMAND", cpus.replace('+', ",")),
+            Some(("scheduling", _)) => "chrt --batch 0 COMMAND".to_owned(),
+            _ => "prctl(PR_SET_TIMERSLACK, ns) before the program's threads start".to_owned(),
+        },
     }
 }
 

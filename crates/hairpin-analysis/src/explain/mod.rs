@@ -111,10 +111,18 @@ fn explained_packets(observed: ObservedPackets, peers: &[Peer]) -> ExplainedPack
 }
 
 fn explained_programs(observed: ObservedPrograms) -> ExplainedPrograms {
-    let ObservedPrograms { cpu_waits, stopped_by_quota_ns, duration_ns, programs, samples, no_packets, .. } =
-        observed;
+    let ObservedPrograms { cpu_waits, stopped_by_quota_ns, duration_ns, own_cpu_ns, .. } = observed;
+    let ObservedPrograms { programs, samples, no_packets, .. } = observed;
     let waited_for_cpu_ns = cpu_waits.iter().map(|wait| wait.waited_ns).sum();
-    ExplainedPrograms { waited_for_cpu_ns, stopped_by_quota_ns, duration_ns, programs, samples, no_packets }
+    ExplainedPrograms {
+        waited_for_cpu_ns,
+        stopped_by_quota_ns,
+        duration_ns,
+        own_cpu_ns,
+        programs,
+        samples,
+        no_packets,
+    }
 }
 
 /// Returns all connections by their server.

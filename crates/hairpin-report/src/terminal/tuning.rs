@@ -21,11 +21,10 @@ pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
     if let Some(best) = best {
         page.item("Keep      ", GOOD, &best.keep);
     }
-    page.item(
-        "Without   ",
-        PLAIN,
-        &format!("{} {}, {} runs of each arm", of(tuning.baseline.as_ref()), what(tuning.metric), tuning.runs),
-    );
+    if let Some(baseline) = &tuning.baseline {
+        let text = format!("{} {}, {} runs of each arm", figure(baseline), what(tuning.metric), tuning.runs);
+        page.item("Without   ", PLAIN, &text);
+    }
     page.gap();
     for change in &tuning.tune {
         let style = match change.verdict {
@@ -47,11 +46,13 @@ pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
             0 => String::new(),
             times => format!("; the program set it itself {times} times, without effect"),
         };
-        let held = if change.held { "" } else { "; not all sockets had the asked value" };
+        let held = if change.held { "" } else { "; not all sockets had the requested value" };
         page.item("  ", style, &format!("{}{because}: {measured}{own}{held}", change.change));
     }
-    page.item("  ", DIM, &format!("the same again (A/A): saves {}", of(tuning.same_again.as_ref())));
-    page.item("  ", DIM, &format!("the supervisor alone: saves {}", of(tuning.supervised.as_ref())));
+    let arms = [("the same again (A/A)", &tuning.same_again), ("the supervisor alone", &tuning.supervised)];
+    for (name, saved) in arms.into_iter().filter_map(|(name, saved)| Some((name, saved.as_ref()?))) {
+        page.item("  ", DIM, &format!("{name}: saves {}", figure(saved)));
+    }
     for text in &tuning.not_tried {
         page.item("Not tried ", DIM, text);
     }

@@ -334,8 +334,8 @@ fn tune() -> Command {
             valued(
                 "change",
                 "CHANGE",
-                "Try this change instead of those that the causes suggest: options such as nodelay=on,rcvbuf=1MiB, or with \
-                --own-network or --link a setting such as net.ipv4.tcp_sack=0; may be repeated",
+                "Try this change instead of those that the causes suggest: options such as nodelay=on,rcvbuf=1MiB, affinity=0, \
+                scheduling=batch, timer-slack=1us, or with --own-network or --link a setting such as net.ipv4.tcp_sack=0; may be repeated",
             )
             .action(ArgAction::Append),
         )

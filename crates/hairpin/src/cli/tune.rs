@@ -1,11 +1,15 @@
 //! `hairpin tune`: runs a command with one change at a time, and says which one helps.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 
 use clap::ArgMatches;
 use hairpin_analysis::explain;
 use hairpin_analysis::tuning::{Suggestion, figure, saved, suggestions, verdict};
 use hairpin_engine::links::tcp;
+use hairpin_engine::tuning::Setting;
 use hairpin_experiments::sequence::permutation;
 use hairpin_model::tuning::{Change, TriedChange, TuneMetric, TuneVerdict, Tuning};
 use hairpin_model::{Explanation, Figure, Options, Tier};
@@ -60,6 +64,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
     let words: Vec<OsString> = matches.get_many("COMMAND").unwrap_or_default().cloned().collect();
     let quiet = matches.get_flag("quiet");
+    refuse_privileged(&words[0])?;
     let mut tune =
         Tune { words, link: link.take(), has_own_network, metric: TuneMetric::Time, pattern, signals, quiet };
     let first = tune.run(None, None)?;
@@ -112,12 +117,40 @@ fn changes(matches: &ArgMatches, has_own_network: bool) -> Result<Vec<Suggestion
                 )));
             }
             Some((name, value)) => Change::Sysctl(name.to_owned(), value.to_owned()),
+            None if let Some(setting) = Setting::parse(text) => {
+                setting.map_err(Stopped::usage)?;
+                Change::Process(text.clone())
+            }
             None => Change::Options(Options::parse(text).map_err(Stopped::usage)?),
         };
         Ok(Suggestion { change, because: None, predicted: None })
     };
     matches.get_many::<String>("change").unwrap_or_default().map(change).collect()
 }
+
+/// Refuses a program that gains privileges when it starts: with the filter of a supervisor it would not (no_new_privs, prctl(2)).
+fn refuse_privileged(program: &OsStr) -> Result<(), Stopped> {
+    let folders = std::env::var_os("PATH").filter(|_| !program.as_bytes().contains(&b'/')).unwrap_or_default();
+    let paths = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    let found = paths.chain([program.into()]).find_map(|path| Some((std::fs::metadata(&path).ok()?, path)));
+    let own = std::fs::metadata("/proc/self").ok();
+    let gains = |file: &Metadata| {
+        let is_of = |same: fn(&Metadata, &Metadata) -> bool| own.as_ref().is_some_and(|own| same(own, file));
+        (file.mode() & SET_UID != 0 && !is_of(|own, file| own.uid() == file.uid()))
+            || (file.mode() & SET_GID != 0 && !is_of(|own, file| own.gid() == file.gid()))
+    };
+    match found {
+        Some((file, path)) if gains(&file) => Err(Stopped::usage(format!(
+            "{} gains privileges when it starts, and tune takes them (hint: run tune as the user that it becomes)",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// `S_ISUID` and `S_ISGID` (inode(7)).
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
 
 fn pattern(matches: &ArgMatches) -> Result<Option<Regex>, Stopped> {
     let Some(text) = matches.get_one::<String>("match") else { return Ok(None) };
@@ -145,20 +178,20 @@ fn mean_exchange_ns(explanation: &Explanation) -> Option<f64> {
 impl Tune {
     /// Runs the command once.
     fn run(&self, change: Option<&Change>, supervised: Option<&Options>) -> Result<Ran, Stopped> {
-        let settings: Vec<(String, String)> = match change {
-            Some(Change::Sysctl(name, value)) => vec![(name.clone(), value.clone())],
-            _ => Vec::new(),
-        };
-        let options = match change {
-            Some(Change::Options(options)) => Some(options),
-            _ => supervised,
-        };
+        let (mut sysctls, mut settings, mut options) = (Vec::new(), Vec::new(), supervised);
+        match change {
+            Some(Change::Sysctl(name, value)) => sysctls.push((name.clone(), value.clone())),
+            Some(Change::Process(text)) => settings.extend(Setting::parse(text).and_then(Result::ok)),
+            Some(Change::Options(changed)) => options = Some(changed),
+            None => {}
+        }
         let place = match &self.link {
             Some(link) => Place::Link(link),
             None if self.has_own_network => Place::OwnNetwork,
             None => Place::Here,
         };
-        let how = How { place, settings: &settings, options, keeps_output: self.pattern.is_some() };
+        let how =
+            How { place, sysctls: &sysctls, settings: &settings, options, keeps_output: self.pattern.is_some() };
         let ran = watched::run(&self.words, how, &self.signals)?;
         match ran.exit.code() {
             _ if ran.interrupted => Err(Stopped::with(Exit::Interrupted, "interrupted".to_owned())),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted, is_in_foreground};
 use hairpin_engine::links::namespace;
-use hairpin_engine::tuning::{Program, Supervised, Supervision};
+use hairpin_engine::tuning::{Program, Setting, Supervised, Supervision};
 use hairpin_engine::watching::{Leftovers, Subject, Watch};
 use hairpin_model::observed::Observed;
 use hairpin_model::{Failure, FailureKind, Options};
@@ -27,7 +27,9 @@ const MAX_OUTPUT_BYTES: usize = 1 << 20;
 pub(super) struct How<'h> {
     pub(super) place: Place<'h>,
     /// Settings of the command's own networks that have other values.
-    pub(super) settings: &'h [(String, String)],
+    pub(super) sysctls: &'h [(String, String)],
+    /// Settings of its processes.
+    pub(super) settings: &'h [Setting],
     /// With a supervisor that sets these options; `None` without one.
     pub(super) options: Option<&'h Options>,
     /// Keeps the output.
@@ -107,7 +109,7 @@ fn run_here(
     let network = matches!(how.place, Place::OwnNetwork).then(namespace::fresh).transpose().map_err(failed)?;
     let network = network.as_ref().map(namespace::path_of);
     if let Some(network) = &network {
-        namespace::set_all(network, how.settings).map_err(failed)?;
+        namespace::set_all(network, how.sysctls).map_err(failed)?;
     }
     let places: Vec<&Path> = network.as_deref().into_iter().collect();
     let watch = Watch::begin(Subject::Children, &places).map_err(failed)?;
@@ -116,7 +118,7 @@ fn run_here(
     let output = Output::of(&mut command, how.keeps_output).map_err(failed)?;
     let began = Instant::now();
     let place = network.as_deref().map(|network| (network, Group::Shared));
-    let mut program = Program::start(&mut command, how.options, place).map_err(|why| match why {
+    let mut program = Program::start(&mut command, how.options, how.settings, place).map_err(|why| match why {
         NotStarted::Program(error) => cannot_run(&words[0], &error),
         NotStarted::Link(failure) => Stopped::failed(&failure),
     })?;

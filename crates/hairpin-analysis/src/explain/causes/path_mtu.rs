@@ -56,6 +56,8 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let mtu_bytes = peer.connections.iter().filter_map(|one| one.observed.path_mtu_bytes).min();
     Some(
         judged
+            .with(evidence::AFFECTED, Some(all.len() as f64))
+            .with(evidence::EXCHANGES, Some(peer.exchanges().count() as f64))
             .with(evidence::LOST_PACKET_BYTES, Some(of_packet(one.lost_bytes)))
             .with(evidence::ARRIVED_PACKET_BYTES, arrived_bytes.map(of_packet))
             .with(evidence::PATH_MTU_BYTES, mtu_bytes.map(|bytes| bytes as f64)),

@@ -31,8 +31,22 @@ pub(crate) fn thread_switches() -> (u64, u64) {
 
 /// Reduces the timer slack of the calling thread from the default 50 us to 1 ns (prctl(2)).
 pub(crate) fn reduce_timer_slack() {
+    set_timer_slack(1);
+}
+
+/// Sets the timer slack of the calling thread, in ns; 0 is the default of the thread (prctl(2)). Threads and programs that it
+/// starts inherit it.
+pub(crate) fn set_timer_slack(ns: u64) {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) };
+}
+
+/// Sets the scheduling policy of the calling thread to `SCHED_BATCH`, or back to `SCHED_OTHER` (sched(7)).
+pub(crate) fn set_batch(is_batch: bool) -> io::Result<()> {
+    let policy = if is_batch { libc::SCHED_BATCH } else { libc::SCHED_OTHER };
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a live structure, which the kernel only reads; 0 is the calling thread.
+    super::done(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
 }
 
 /// Requests time slices of 0.1 ms instead of a few ms for the calling thread (sched_setattr(2), `sched_runtime`). The

@@ -4,6 +4,8 @@
 //! The supervisor is one thread, which answers until the last process with the filter has ended. If this process is killed, the
 //! kernel answers the program's next connect, listen, or setsockopt of these options with ENOSYS.
 
+mod process;
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -20,6 +22,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::{socket_protocol, socket_type};
 use rustix::net::{SocketType, ipproto};
 
+pub use self::process::Setting;
 use crate::links::guest::{Group, Guest, NotStarted};
 use crate::system::seccomp::{self, Answer, Notification};
 use crate::wait::wait_with;
@@ -67,11 +70,11 @@ pub struct Program {
 /// What remains of a program's supervisor when the program has ended.
 pub struct Supervision {
     counts: Arc<Counts>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<io::Result<()>>,
 }
 
 impl Program {
-    /// Starts a program, in a network namespace if there is one. Sets `options` on its TCP sockets if there are any; if they are
+    /// Starts a program with these settings, in a network namespace if there is one. Sets `options` on its TCP sockets if there are any; if they are
     /// empty, the supervisor only lets calls continue.
     ///
     /// # Errors
@@ -79,19 +82,27 @@ impl Program {
     pub fn start(
         command: &mut Command,
         options: Option<&Options>,
+        settings: &[Setting],
         place: Option<(&Path, Group)>,
     ) -> Result<Self, NotStarted> {
         let failed = |error: io::Error| {
-            let hint = "it needs Linux 5.6 or later, seccomp, and that no other program watches its calls";
+            let hint = "it needs Linux 5.6 or later, seccomp, pidfd_getfd(2), which some containers forbid, and that no other program watches its calls";
             NotStarted::Link(Failure::new(&error, format!("cannot set options of the program: {error}"), hint))
         };
         let supervision =
             options.map(|options| Supervision::install_in(command, options)).transpose().map_err(failed)?;
-        let guest = match place {
+        let started = process::with(settings, || match place {
             Some((network, group)) => Guest::start(command, network, group),
             None => Guest::start_here(command).map_err(NotStarted::Program),
-        }?;
-        Ok(Self { guest, supervision })
+        });
+        match (started.map_err(failed)?, supervision) {
+            (Ok(guest), supervision) => Ok(Self { guest, supervision }),
+            // A program whose calls cannot be watched ends before it runs.
+            (Err(NotStarted::Program(error)), Some(supervision)) if error.kind() != io::ErrorKind::NotFound => {
+                Err(supervision.thread.join().ok().and_then(Result::err).map_or(NotStarted::Program(error), failed))
+            }
+            (Err(why), _) => Err(why),
+        }
     }
 
     /// Ends the program.
@@ -110,9 +121,8 @@ impl Supervision {
         let supervisor = Supervisor { options: options.clone(), counts: Arc::clone(&counts) };
         // `spawn` returns when the program runs, and until then it waits for the supervisor.
         let run = move || {
-            if let Ok(listener) = seccomp::listener(told, go) {
-                supervisor.run(&listener);
-            }
+            supervisor.run(&seccomp::listener(told, go)?);
+            Ok(())
         };
         let thread = std::thread::Builder::new().name("supervisor".to_owned()).spawn(run)?;
         Ok(Self { counts, thread })

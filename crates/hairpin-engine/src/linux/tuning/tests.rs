@@ -11,7 +11,7 @@ fn tuned(options: &str, script: &str) -> (String, Supervised) {
     let mut command = Command::new("perl");
     command.args(["-MSocket", "-e", script]).stdout(Stdio::piped());
     let options = Options::parse(options).unwrap();
-    let mut tuned = Program::start(&mut command, Some(&options), None).unwrap();
+    let mut tuned = Program::start(&mut command, Some(&options), &[], None).unwrap();
     let (_, output) = tuned.guest.pipes();
     let text = io::read_to_string(output.unwrap()).unwrap();
     let status = tuned.guest.wait(&[], None);
@@ -90,8 +90,89 @@ fn a_program_that_loses_its_supervisor_gets_an_error_and_does_not_hang() {
     assert_eq!((shown, child.wait().unwrap().success()), (libc::ENOSYS.to_string(), true));
 }
 
+/// Multipath TCP, as Go's listeners use it.
+#[test]
+fn multipath_listeners_are_set_too() {
+    or_skip!(can_run());
+    or_skip!(works(&["perl", "-MSocket", "-e", "socket(my $s, PF_INET, SOCK_STREAM, 262) or die"]));
+    let (shown, supervised) = tuned("nodelay=on", &CONNECTS.replace("SOCK_STREAM, 6", "SOCK_STREAM, 262"));
+    assert_eq!((shown.as_str(), supervised.met, supervised.refused), ("1 1 1 ", 2, 0));
+}
+
+/// Seccomp filters of the program itself: one that allows all, and one with a listener, which the kernel refuses.
+#[test]
+fn a_program_may_install_a_filter_of_its_own() {
+    or_skip!(can_run());
+    let script = format!(
+        r#"my $f = pack("SCCL", 6, 0, 0, 0x7fff0000); my $p = pack("Sx6P", 1, $f);
+        print syscall({call}, 1, 8, $p) < 0 ? 0 + $! : "listens", " ", syscall({call}, 1, 0, $p) < 0 ? "$!" : "filters", " ";
+        {CONNECTS}"#,
+        call = libc::SYS_seccomp
+    );
+    let (shown, _) = tuned("nodelay=on", &script);
+    assert_eq!(shown, format!("{} filters 1 1 1 ", libc::EBUSY));
+}
+
+#[test]
+fn sixteen_hundred_connections_at_once_are_set() {
+    or_skip!(can_run());
+    let script = r#"
+        socket(my $l, PF_INET, SOCK_STREAM, 6) or die; bind($l, sockaddr_in(0, INADDR_LOOPBACK)) or die; listen($l, 4096) or die;
+        my $to = getsockname($l); my $bad = 0;
+        for (1..16) { next if fork;
+            for (1..100) { socket(my $c, PF_INET, SOCK_STREAM, 6) or die; connect($c, $to) or exit 1;
+                unpack("i", getsockopt($c, 6, 1)) == 1 or exit 2; close $c }
+            exit 0 }
+        while (wait() > 0) { $bad++ if $? } print "$bad bad";
+    "#;
+    let (shown, supervised) = tuned("nodelay=on", script);
+    assert_eq!(
+        (shown.as_str(), supervised),
+        ("0 bad", Supervised { changed: 1_601, met: 1_601, refused: 0, held_back: 0 })
+    );
+}
+
+/// A non-blocking connect, and a descriptor that another thread's close may have reused: the call goes on in each case.
+#[test]
+fn connects_that_do_not_wait_are_set() {
+    or_skip!(can_run());
+    let script = r#"
+        use Fcntl; socket(my $l, PF_INET, SOCK_STREAM, 6) or die; bind($l, sockaddr_in(0, INADDR_LOOPBACK)) or die; listen($l, 5) or die;
+        for (1..200) { socket(my $c, PF_INET, SOCK_STREAM, 6) or die; fcntl($c, F_SETFL, O_NONBLOCK) or die;
+            connect($c, getsockname($l)) or $!{EINPROGRESS} or die; unpack("i", getsockopt($c, 6, 1)) == 1 or die; close $c;
+            accept(my $a, $l) or die }
+        print "all";
+    "#;
+    let (shown, supervised) = tuned("nodelay=on", script);
+    assert_eq!((shown.as_str(), supervised.met), ("all", 201));
+}
+
+#[test]
+fn a_program_has_the_settings_and_this_thread_keeps_its_own() {
+    let setting = |text: &str| Setting::parse(text).unwrap();
+    let cpus = crate::system::cpu::allowed().unwrap();
+    let last = *cpus.last().unwrap();
+    let settings = [format!("affinity={last}"), "scheduling=batch".to_owned(), "timer-slack=3us".to_owned()]
+        .map(|text| setting(&text).unwrap());
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "grep Cpus_allowed_list /proc/self/status; grep policy /proc/self/sched; cat /proc/self/timerslack_ns",
+    ]);
+    let mut program = Program::start(command.stdout(Stdio::piped()), None, &settings, None).unwrap();
+    let shown = io::read_to_string(program.guest.pipes().1.unwrap()).unwrap();
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    assert_eq!(words[..2], ["Cpus_allowed_list:", &last.to_string()]);
+    // A kernel may be built without /proc/PID/sched.
+    assert!(words.len() < 5 || words[words.len() - 2] == libc::SCHED_BATCH.to_string(), "{shown}");
+    assert_eq!(words.last(), Some(&"3000"));
+    assert_eq!(crate::system::cpu::allowed().unwrap(), cpus);
+    assert!(setting("affinity=9999").is_err() && setting("scheduling=fifo").is_err());
+    assert_eq!(Setting::parse("nodelay=on"), None);
+}
+
 #[test]
 fn a_program_that_does_not_exist_is_an_error_and_leaves_no_thread_behind() {
-    let started = Program::start(&mut Command::new("/no/such/program"), Some(&Options::default()), None);
+    let started = Program::start(&mut Command::new("/no/such/program"), Some(&Options::default()), &[], None);
     assert!(matches!(started.err(), Some(NotStarted::Program(error)) if error.kind() == io::ErrorKind::NotFound));
 }

@@ -364,6 +364,7 @@ impl Watching {
             duration_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             udp_drops,
             listen_overflows,
+            own_cpu_ns: hairpin_loops::time::thread_cpu_ns(),
             programs: self.programs.len() as u64,
             ..self.observed
         };

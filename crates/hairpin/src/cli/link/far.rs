@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use hairpin_engine::links::echo_server;
 use hairpin_engine::links::guest::{Group, GuestEvent, NotStarted};
 use hairpin_engine::tuning::{Program, Supervision};
-use hairpin_model::{Failure, FailureKind, Options};
+use hairpin_model::{Failure, FailureKind};
 
+use super::super::watched::How;
 use super::account::Addresses;
 use crate::interrupt::Signals;
 use crate::linux::streams::to_standard_error;
@@ -46,7 +47,7 @@ impl Far {
         let mut command = Command::new(program);
         command.args([echo_server::COMMAND, &std::process::id().to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut program = start(&mut command, None, namespace, "Hairpin's echo")?;
+        let mut program = start(&mut command, How::default(), namespace, "Hairpin's echo")?;
         let (input, output) = program.guest.pipes();
         let mut said = String::new();
         // A failed echo server prints its error and closes its output.
@@ -69,13 +70,13 @@ impl Far {
         addresses: &Addresses<'_>,
         namespace: &Path,
         signals: &Signals,
-        options: Option<&Options>,
+        how: How<'_>,
     ) -> Result<(Self, Readiness), Failure> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]);
         addresses.set_environment(&mut command);
         command.stdin(Stdio::null()).stdout(to_standard_error()?);
-        let program = start(&mut command, options, namespace, "/bin/sh")?;
+        let program = start(&mut command, how, namespace, "/bin/sh")?;
         let mut far = Self { program, input: None, ended: None };
         let readiness = far.readiness(text, signals)?;
         Ok((far, readiness))
@@ -131,8 +132,8 @@ impl Far {
     }
 }
 
-fn start(command: &mut Command, options: Option<&Options>, namespace: &Path, name: &str) -> Result<Program, Failure> {
-    Program::start(command, options, Some((namespace, Group::Own))).map_err(|why| match why {
+fn start(command: &mut Command, how: How<'_>, namespace: &Path, name: &str) -> Result<Program, Failure> {
+    Program::start(command, how.options, how.settings, Some((namespace, Group::Own))).map_err(|why| match why {
         NotStarted::Link(failure) => failure,
         NotStarted::Program(error) => Failure::new(
             &error,

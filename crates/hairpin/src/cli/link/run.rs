@@ -122,7 +122,7 @@ fn run_link(
     let link = RunningLink::start(&program, &order)?;
     let ends = [link.namespaces().near.as_path(), link.namespaces().far.as_path()];
     for end in ends {
-        namespace::set_all(end, watched.as_ref().map_or(&[], |(how, _)| how.settings))?;
+        namespace::set_all(end, watched.as_ref().map_or(&[], |(how, _)| how.sysctls))?;
     }
     let watch = watched.is_some().then(|| Watch::begin(Subject::Children, &ends)).transpose()?;
     let outcome = run_commands(options, &link, &program, signals, &mut watched);
@@ -143,12 +143,12 @@ fn run_commands(
     signals: &Signals,
     watched: &mut Watched<'_>,
 ) -> Result<Outcome, Failure> {
-    let set = watched.as_ref().and_then(|(how, _)| how.options);
+    let how = watched.as_ref().map(|(how, _)| *how).unwrap_or_default();
     let addresses = options.addresses();
     let (far, remark) = match &options.far {
         None => (Far::echo(program, &link.namespaces().far)?, "echo on TCP and UDP port 7".to_owned()),
         Some(text) => {
-            let (far, readiness) = Far::shell(text, &addresses, &link.namespaces().far, signals, set)?;
+            let (far, readiness) = Far::shell(text, &addresses, &link.namespaces().far, signals, how)?;
             let remark = match readiness {
                 Readiness::Listens => text.clone(),
                 Readiness::Ended => format!("{text} (it has ended)"),
@@ -180,7 +180,7 @@ fn run_commands(
     let began = Instant::now();
     let mut supervisions = Vec::new();
     let place = (link.namespaces().near.as_path(), Group::Shared);
-    let (outcome, kept) = match Program::start(&mut command, set, Some(place)) {
+    let (outcome, kept) = match Program::start(&mut command, how.options, how.settings, Some(place)) {
         Ok(mut program) => {
             let kept = kept.map(|kept| kept.reader(command, &mut program.guest));
             let outcome = wait_for_command(&mut program.guest, link, signals)?;
