@@ -31,6 +31,9 @@ const IS_VALID: libc::c_ulong = 0x4008_2102;
 /// `pidfd_open` of a thread that leads no process (Linux 6.9).
 const PIDFD_THREAD: u32 = libc::O_EXCL.cast_unsigned();
 
+/// What the supervisor writes when it has the listener.
+const TAKEN: [u8; 1] = [1];
+
 /// A call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notification {
@@ -101,8 +104,11 @@ pub(crate) fn install_in(command: &mut Command, filter: Vec<sock_filter>, mut te
         let id = std::process::id();
         tell.write_all(&id.to_ne_bytes())?;
         tell.write_all(&listener.to_ne_bytes())?;
-        // The listener closes on exec; the supervisor has its copy by then.
-        go.read_exact(&mut [0])
+        // The listener closes on exec; the supervisor has its copy by then, or says that it has none. The pipe would not end,
+        // because this process has both of its ends.
+        let mut answer = [0];
+        go.read_exact(&mut answer)?;
+        if answer == TAKEN { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     };
     // SAFETY: between fork and exec, `install` only makes system calls; it allocates nothing and takes no locks.
     unsafe { command.pre_exec(install) };
@@ -114,9 +120,10 @@ pub(crate) fn listener(mut told: PipeReader, mut go: PipeWriter) -> io::Result<O
     told.read_exact(&mut words)?;
     let word = |at: usize| i32::from_ne_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
     let process = Pid::from_raw(word(0)).ok_or(io::ErrorKind::InvalidData)?;
-    let listener = pidfd_getfd(pidfd_open(process, PidfdFlags::empty())?, word(4), PidfdGetfdFlags::empty())?;
-    go.write_all(&[1])?;
-    Ok(listener)
+    let taken = pidfd_open(process, PidfdFlags::empty())
+        .and_then(|process| pidfd_getfd(process, word(4), PidfdGetfdFlags::empty()));
+    go.write_all(if taken.is_ok() { &TAKEN } else { &[0] })?;
+    Ok(taken?)
 }
 
 /// Receives a notification. `None` if the call has ended meanwhile, for instance because a signal interrupted it.
