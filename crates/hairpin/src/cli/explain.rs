@@ -96,6 +96,14 @@ pub(super) fn subject(words: &[OsString]) -> String {
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
+/// The network namespace of a process, if it is another one than that of this process.
+fn other_network(process: u32) -> Option<PathBuf> {
+    let path = PathBuf::from(format!("/proc/{process}/ns/net"));
+    let of = |path: &Path| std::fs::read_link(path).ok();
+    let (own, other) = (of(Path::new("/proc/self/ns/net"))?, of(&path)?);
+    (own != other).then_some(path)
+}
+
 /// Watches what runs already.
 fn of_running(matches: &ArgMatches) -> Result<Explanation, Stopped> {
     let (subject, name) = match (matches.get_one::<u16>("port"), matches.get_one::<u32>("pid")) {
@@ -109,7 +117,9 @@ fn of_running(matches: &ArgMatches) -> Result<Explanation, Stopped> {
         }
     };
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
-    let watch = Watch::begin(subject, &[]).map_err(|failure| Stopped::failed(&failure))?;
+    let network = matches.get_one::<u32>("pid").and_then(|process| other_network(*process));
+    let networks: Vec<&Path> = network.as_deref().into_iter().collect();
+    let watch = Watch::begin(subject, &networks).map_err(|failure| Stopped::failed(&failure))?;
     let deadline = Instant::now() + Duration::from_nanos(*matches.get_one::<u64>("for").expect("it has a default"));
     // A signal ends the observation, and what was seen is explained.
     while signals.take().is_empty() && Instant::now() < deadline {

@@ -160,7 +160,7 @@ struct Watching {
 
 impl Watching {
     fn new(subject: Subject, mut places: Vec<Place>) -> io::Result<Self> {
-        let owns_places = !places.is_empty();
+        let owns_places = !places.is_empty() && subject == Subject::Children;
         if places.is_empty() {
             places.push(Place::here()?);
         }
