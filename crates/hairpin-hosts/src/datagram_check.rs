@@ -84,26 +84,28 @@ pub fn check_datagrams(control: &mut ControlConnection, binding: Binding) -> Res
     };
     query(control, Ask::TryDatagrams(cookie))?;
     let (at, timeout) = (control.at, MIN_ANSWER_TIMEOUT.max(2 * control.round_trip));
-    let socket = open_socket(at, Type::DGRAM, binding)?;
-    let trial = exchange_hellos(&socket.into(), at, &Cookie(cookie), timeout);
-    let mut trial = trial.map_err(|error| check_failure(&error))?;
-    // The confirmations may still be in flight.
+    let socket = open_socket(at, Type::DGRAM, binding)?.into();
+    let trial = exchange_hellos(&socket, at, &Cookie(cookie), timeout);
+    let (mut trial, last) = trial.map_err(|error| check_failure(&error))?;
     for _ in 0..MAX_QUERIES {
         trial.seen = query(control, Ask::DatagramsSeen(cookie))?;
         if !trial.is_answered || trial.seen.confirmed > 0 {
             break;
         }
-        std::thread::sleep(timeout / u32::try_from(MAX_QUERIES).unwrap_or(1));
+        // The confirmations may still be in flight, or were lost.
+        drop(socket.send(&last));
+        std::thread::sleep(timeout);
     }
     Ok(trial)
 }
 
+/// Returns the trial, and the datagram that was sent last: a confirmation if there was an answer.
 fn exchange_hellos(
     socket: &UdpSocket,
     at: SocketAddr,
     cookie: &Cookie,
     timeout: Duration,
-) -> io::Result<DatagramCheck> {
+) -> io::Result<(DatagramCheck, [u8; HELLO_BYTES])> {
     socket.connect(at)?;
     socket.set_read_timeout(Some(timeout))?;
     let began = Instant::now();
@@ -144,7 +146,7 @@ fn exchange_hellos(
         }
     }
     trial.lasted_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    Ok(trial)
+    Ok((trial, datagram))
 }
 
 fn is_refused(error: &io::Error) -> bool {

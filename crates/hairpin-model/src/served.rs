@@ -108,8 +108,6 @@ pub enum Event {
         lasted_ns: u64,
         /// Why the flow failed; null if it did not.
         failure: Option<String>,
-        /// Whether another client's round ran at the same time.
-        overlapped: bool,
     },
     /// A run has ended.
     Ended {

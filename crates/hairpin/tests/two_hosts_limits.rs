@@ -151,27 +151,9 @@ fn a_ticket_limits_its_simultaneous_runs_and_the_list_shows_them() {
 }
 
 #[test]
-fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid() {
+fn rounds_of_two_clients_take_turns_and_the_turns_of_others_are_no_wait() {
     let place = Place::new();
-    let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit wait=100ms");
-    let long = "round-trip --transport tcp --duration 3s --rounds 1 --to @ticket --out long --json";
-    let first = place.start(long);
-    served.running.busy_server();
-    let short = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out short --json";
-    let short = place.hairpin(short).with_code(5).json();
-    let long = first.end().with_code(5).json();
-    for run in [&short, &long] {
-        let why = run["cases"][0]["why_invalid"].to_string();
-        assert!(why.contains("a round of another client ran at the same time"), "{why}");
-    }
-    let alone = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out alone --json";
-    let alone = place.hairpin(alone).with_code(0).json();
-    assert_eq!(alone["cases"][0]["why_invalid"], Value::from(Vec::<Value>::new()), "{alone}");
-    assert_eq!(log(&place).matches("at the same time as another client's round").count(), 2, "{}", log(&place));
-    drop(served);
-    // With the default limit, the clients wait for each other.
-    std::fs::remove_file(place.path("ticket")).unwrap();
-    let mut served = Served::start(&place, "--bind 127.0.0.1:0");
+    let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit wait=1ms");
     let first = "round-trip --transport tcp --duration 1s --rounds 1 --to @ticket --out turn-1 --json";
     let first = place.start(first);
     served.running.busy_server();
@@ -180,6 +162,25 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
     for run in [second, first.end().with_code(0).json()] {
         assert_eq!(run["cases"][0]["valid"], true, "{run}");
     }
+}
+
+#[test]
+fn a_ticket_that_is_revoked_ends_its_round() {
+    let place = Place::new();
+    let mut served = Served::start(&place, "--bind 127.0.0.1:0");
+    let run = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --out run --json";
+    let running = place.start(run);
+    served.running.busy_server();
+    let folder = place.path("state/hairpin/tickets");
+    for ticket in std::fs::read_dir(folder).unwrap() {
+        std::fs::remove_file(ticket.unwrap().path()).unwrap();
+    }
+    let ended = running.end();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(
+        ended.stderr.contains("the ticket was revoked") || ended.stdout.contains("the ticket was revoked"),
+        "{ended:?}"
+    );
 }
 
 #[test]

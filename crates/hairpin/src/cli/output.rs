@@ -5,6 +5,7 @@
 use std::io::{BufRead, ErrorKind, IsTerminal, Write, stdin};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hairpin_hosts::ticket::redacted;
 use hairpin_model::{Document, printable};
 use hairpin_report::terminal::{Look, render_item};
 
@@ -92,7 +93,7 @@ pub fn ask(question: &str) -> std::io::Result<Option<bool>> {
 pub fn error(message: &str) {
     use anstyle::{AnsiColor, Style};
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-    let text = on_standard_error(&format!("{ERROR}{}", printable::lines(message)));
+    let text = on_standard_error(&format!("{ERROR}{}", printable::lines(&without_tickets(message))));
     drop(writeln!(anstream::stderr(), "{red}error:{red:#}{}", text.trim_start_matches("error:")));
 }
 
@@ -121,13 +122,25 @@ fn folded(text: &str, width: usize) -> String {
     text.lines().map(fold).collect::<Vec<_>>().join("\n")
 }
 
+/// The text without the secrets of tickets that this program's arguments contain: an error may quote a misplaced one.
+fn without_tickets(text: &str) -> String {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let secret = |(word, safe): (&String, String)| {
+        let before = safe.strip_suffix("...")?;
+        let (address, letters) = (before.rsplit('=').next()?, word.trim().strip_prefix(before)?);
+        Some((format!("{address}{letters}"), format!("{address}...")))
+    };
+    let secrets = words.iter().zip(redacted(&words)).filter_map(secret);
+    secrets.fold(text.to_owned(), |text, (ticket, safe)| text.replace(&ticket, &safe))
+}
+
 /// Prints clap's text: help and version on standard output, errors on standard error.
 pub fn usage(said: &clap::Error) {
     let styled = said.render().ansi().to_string();
     if !said.use_stderr() {
         return if look().colour { text(&styled) } else { text(&said.render().to_string()) };
     }
-    let plain = said.render().to_string();
+    let (styled, plain) = (without_tickets(&styled), without_tickets(&said.render().to_string()));
     let narrow = on_standard_error(&plain);
     let fits = narrow.lines().eq(plain.lines());
     let text = if fits { printable::styled(&styled).to_string() } else { format!("{}\n", printable::lines(&narrow)) };

@@ -68,6 +68,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
             first)",
         );
     }
+    if server.is_root() {
+        output::warning("serving as root, which needs no privilege (hint: run it as another user)");
+    }
     report_ticket(&asked, &server, &identity, taken);
     let input_closed = Arc::new(AtomicBool::new(false));
     if asked.until_input_closes {
@@ -205,13 +208,12 @@ fn describe(event: &Event) -> String {
         Event::Began { session, client, tool, ticket } => {
             format!("session {session}: {client} ({tool}, ticket {ticket}) begins a run")
         }
-        Event::Round { session, case, bytes, lasted_ns, failure, overlapped } => {
-            let beside = if *overlapped { ", at the same time as another client's round" } else { "" };
+        Event::Round { session, case, bytes, lasted_ns, failure } => {
             let outcome = failure.as_ref().map_or_else(
                 || format!("{} in {}", quantities::bytes(*bytes as f64), quantities::duration(*lasted_ns as f64)),
                 |why| format!("failed: {why}"),
             );
-            format!("session {session}: {case}: {outcome}{beside}")
+            format!("session {session}: {case}: {outcome}")
         }
         Event::Ended { session, rounds, bytes } => format!(
             "session {session}: the run has ended, {}, {}",

@@ -31,6 +31,8 @@ const ROUND_END_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_FLOWS: usize = 32;
 /// Maximum clients that are being refused with a reason at the same time.
 const MAX_REFUSED: u32 = 64;
+/// Maximum sessions of a ticket at the same time that says nothing else: idle sessions of one ticket leave room for others.
+const MAX_SESSIONS: u64 = 32;
 /// Maximum datagram trials of a session.
 const MAX_TRIALS: usize = 8;
 
@@ -55,7 +57,7 @@ impl Shared {
         let welcome = |session| Answer::Welcome { version: VERSION, tool: tool(), proof: proof.clone(), session };
         match greeting.purpose {
             Purpose::Session => {
-                let max_sessions = ticket.limits.sessions;
+                let max_sessions = Some(ticket.limits.sessions.unwrap_or(MAX_SESSIONS));
                 let tool = short(&greeting.tool);
                 let begins = NewSession { ticket: &ticket.id, client: from, tool: tool.clone(), max_sessions };
                 match self.sessions.begin(begins) {
@@ -72,16 +74,20 @@ impl Shared {
                     return self.refuse(frames, &Refused::new(what, "measure fewer flows at once"), from);
                 }
                 let wait = Duration::from_nanos(ticket.limits.waits_ns());
-                let running = self.lease.begin(session, wait, || {
-                    let most_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                let running = self.lease.begin(&ticket.id, session, wait, |likely| {
+                    let most_ms = u64::try_from(likely.as_millis()).unwrap_or(u64::MAX);
                     // If the client has closed, its round ends at once.
                     drop(frames.send_any(&Answer::Waiting { most_ms }));
                 });
+                let Some(running) = running else {
+                    let what = format!("limit {}: other clients measure", ticket.limits.words_of("wait"));
+                    return self.refuse(frames, &Refused::new(what, "start the run again later"), from);
+                };
                 if running.is_first {
                     self.sessions.count_round(session);
                 }
                 if frames.send_any(&welcome(session)).is_ok() {
-                    round::serve(frames, self, session, &ticket, running);
+                    round::serve(frames, self, session, &ticket, &greeting.tool, running);
                 }
             }
             Purpose::Round(_) => {
@@ -168,7 +174,7 @@ impl Shared {
             Ask::TryDatagrams(_) if trials.len() >= MAX_TRIALS => return false,
             Ask::TryDatagrams(cookie) => {
                 trials.push(Cookie(cookie));
-                self.registry.begin_trial(Cookie(cookie), self.at_of(frames));
+                self.registry.begin_trial(Cookie(cookie), self.ends_of(frames));
                 DatagramsSeen::default()
             }
             Ask::DatagramsSeen(cookie) => self.registry.datagrams_seen(Cookie(cookie)),
@@ -177,6 +183,6 @@ impl Shared {
     }
 }
 
-fn tool() -> String {
+pub(super) fn tool() -> String {
     concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned()
 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
+use std::time::Instant;
 
 use hairpin_transports::received::{self, IpHeader};
 use hairpin_transports::{Cookie, HELLO_BYTES, HelloKind, Nonce, encode_hello, parse_hello};
@@ -90,7 +91,7 @@ impl Datagrams {
     fn on_datagram(&mut self, datagram: &[u8], from: SocketAddr, header: Option<IpHeader>, registry: &Registry) {
         match parse_hello(datagram) {
             Some((HelloKind::Hello, cookie, _)) => {
-                let Some(local) = registry.count_hello(cookie) else {
+                let Some(local) = registry.count_hello(cookie, from, Instant::now()) else {
                     self.counts.ignored += 1;
                     return;
                 };
@@ -180,7 +181,7 @@ mod tests {
         let client = client(&server);
         client.send(&hello()).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "no round announced the cookie");
-        registry.expect(COOKIE, at(&server), near, 1);
+        registry.expect(COOKIE, (at(&server), at(&server).ip()), near, 1);
         client.send(&confirm(&[9; 16])).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "a nonce that was never sent");
         client.send(&hello()).unwrap();

@@ -1,34 +1,54 @@
 //! Decides which client may measure: rounds of two clients would disturb each other, so clients take turns.
 //!
-//! The connections of one session share the lease, because each flow of a round has its own connection. A round that
-//! has waited as long as its ticket allows runs anyway. That round and all rounds that overlap with it are marked.
+//! A turn is a round, with all its flows: each flow has its own connection, and those that open soon after the first one belong to its
+//! round. The next turn is that of the waiting ticket whose last turn is longest ago, so a ticket waits for at most one turn of each
+//! other ticket, however many sessions these have.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The flows of a round open within this time. Later ones belong to the session's next round, and wait for its turn.
+const OPENING_TIME: Duration = Duration::from_secs(10);
+/// Longest turn while others wait, if the ticket has no limit of its own: a minute, with set-up and teardown.
+pub(super) const MAX_TURN: Duration = Duration::from_secs(90);
+/// Longest wait, regardless of the turns of others.
+const MAX_WAIT: Duration = Duration::from_hours(1);
 
 #[derive(Default)]
 struct Inner {
-    /// Session that holds the lease, and the number of its flows in progress.
-    holder: Option<(u64, u32)>,
-    /// Number and session of each waiting flow, in order of arrival.
-    queue: VecDeque<(u64, u64)>,
+    turn: Option<Turn>,
+    /// Waiting flows, in order of arrival.
+    queue: Vec<Waiting>,
     last_number: u64,
-    /// Session of each flow in progress, and the mark that the flow overlapped with another client's round.
-    running: Vec<(u64, Arc<AtomicBool>)>,
+    /// Number of turns so far, and the number of each ticket's last turn.
+    turns: u64,
+    last_turns: BTreeMap<String, u64>,
+}
+
+/// The round in progress.
+struct Turn {
+    ticket: String,
+    session: u64,
+    began: Instant,
+    /// Number of its flows in progress.
+    flows: u32,
+}
+
+struct Waiting {
+    number: u64,
+    ticket: String,
+    session: u64,
 }
 
 #[derive(Default)]
 pub(super) struct Lease(Mutex<Inner>, Condvar);
 
-/// A flow of a round in progress. Dropping this ends the flow.
+/// A flow of the round in progress. Dropping this ends the flow.
 pub(super) struct Running<'l> {
     lease: &'l Lease,
-    has_lease: bool,
     /// Whether this is the first flow of its round.
     pub(super) is_first: bool,
-    overlapped: Arc<AtomicBool>,
 }
 
 impl Lease {
@@ -38,87 +58,110 @@ impl Lease {
 
     /// Waits up to `at_most` until no flow of that session is in progress.
     pub(super) fn wait_until_over(&self, session: u64, at_most: Duration) {
-        let is_under_way = |inner: &mut Inner| inner.running.iter().any(|(running, _)| *running == session);
+        let is_under_way = |inner: &mut Inner| inner.flows_of(session) > 0;
         drop(self.1.wait_timeout_while(self.inner(), at_most, is_under_way));
+    }
+
+    /// Whether another ticket's round waits.
+    pub(super) fn is_awaited(&self, ticket: &str) -> bool {
+        self.inner().queue.iter().any(|waiting| waiting.ticket != ticket)
     }
 
     /// Number of flows of that session in progress or waiting.
     pub(super) fn count(&self, session: u64) -> usize {
         let inner = self.inner();
-        inner.running.iter().filter(|(running, _)| *running == session).count()
-            + inner.queue.iter().filter(|(_, of)| *of == session).count()
+        inner.flows_of(session) as usize + inner.queue.iter().filter(|waiting| waiting.session == session).count()
     }
 
-    /// Begins a flow of that session. If other sessions come first, calls `on_wait`, then waits up to `at_most`.
-    pub(super) fn begin(&self, session: u64, at_most: Duration, on_wait: impl FnOnce()) -> Running<'_> {
-        let deadline = Instant::now() + at_most;
+    /// Begins a flow of that session. If others come first, calls `on_wait` with the longest wait that is likely, then waits.
+    /// Returns `None` after `at_most`, without the turns of others.
+    pub(super) fn begin(
+        &self,
+        ticket: &str,
+        session: u64,
+        at_most: Duration,
+        on_wait: impl FnOnce(Duration),
+    ) -> Option<Running<'_>> {
         let mut inner = self.inner();
         inner.last_number += 1;
         let number = inner.last_number;
-        // Further flows of the session that holds the lease do not wait: they belong to the same round.
-        if inner.must_wait(session, number) {
-            inner.queue.push_back((number, session));
+        inner.queue.push(Waiting { number, ticket: ticket.to_owned(), session });
+        if !inner.may_begin(number, session) {
+            let likely = at_most + MAX_TURN * inner.other_tickets(ticket);
             drop(inner);
-            on_wait();
+            on_wait(likely);
             inner = self.inner();
-            while inner.must_wait(session, number) {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    break;
-                }
-                inner = self.1.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let began = Instant::now();
+        let mut left = at_most;
+        while !inner.may_begin(number, session) {
+            let (is_turn, waits_from) = (inner.turn.is_some(), Instant::now());
+            if left.is_zero() || began.elapsed() >= MAX_WAIT {
+                inner.queue.retain(|waiting| waiting.number != number);
+                return None;
             }
-            inner.queue.retain(|(waiting, _)| *waiting != number);
+            // Time passes in small steps, because flows may not join a round that began long ago.
+            let step = left.min(Duration::from_secs(1));
+            inner = self.1.wait_timeout(inner, step).unwrap_or_else(PoisonError::into_inner).0;
+            if !is_turn {
+                left = left.saturating_sub(waits_from.elapsed());
+            }
         }
-        let has_lease = !inner.is_held_by_another(session);
-        if has_lease {
-            let rounds = inner.holder.map_or(0, |(_, rounds)| rounds);
-            inner.holder = Some((session, rounds + 1));
+        inner.queue.retain(|waiting| waiting.number != number);
+        let is_first = inner.turn.is_none();
+        match &mut inner.turn {
+            Some(turn) => turn.flows += 1,
+            None => {
+                inner.turns += 1;
+                let turns = inner.turns;
+                inner.last_turns.insert(ticket.to_owned(), turns);
+                let began = Instant::now();
+                inner.turn = Some(Turn { ticket: ticket.to_owned(), session, began, flows: 1 });
+            }
         }
-        let is_first = inner.running.iter().all(|(running, _)| *running != session);
-        let overlapped = Arc::new(AtomicBool::new(false));
-        for (_, mark) in inner.running.iter().filter(|(other, _)| *other != session) {
-            mark.store(true, Ordering::Relaxed);
-            overlapped.store(true, Ordering::Relaxed);
-        }
-        inner.running.push((session, Arc::clone(&overlapped)));
         drop(inner);
         self.1.notify_all();
-        Running { lease: self, has_lease, is_first, overlapped }
+        Some(Running { lease: self, is_first })
     }
 }
 
 impl Inner {
-    fn is_held_by_another(&self, session: u64) -> bool {
-        self.holder.is_some_and(|(holder, _)| holder != session)
+    fn flows_of(&self, session: u64) -> u32 {
+        self.turn.as_ref().filter(|turn| turn.session == session).map_or(0, |turn| turn.flows)
     }
 
-    /// Whether the flow must wait for another session that holds the lease or is first in the queue.
-    fn must_wait(&self, session: u64, number: u64) -> bool {
-        match self.holder {
-            Some((holder, _)) => holder != session,
-            None => self.queue.front().is_some_and(|(first, of)| *first != number && *of != session),
+    /// Whether a waiting flow may begin: it belongs to the round in progress, or its session has the next turn.
+    fn may_begin(&self, number: u64, session: u64) -> bool {
+        match &self.turn {
+            Some(turn) => turn.session == session && turn.began.elapsed() < OPENING_TIME,
+            None => self.next().is_some_and(|next| next.number == number || next.session == session),
         }
     }
-}
 
-impl Running<'_> {
-    /// Whether another client's round was in progress at any time during this one.
-    pub(super) fn overlapped(&self) -> bool {
-        self.overlapped.load(Ordering::Relaxed)
+    fn next(&self) -> Option<&Waiting> {
+        let last_turn = |waiting: &Waiting| self.last_turns.get(&waiting.ticket).copied().unwrap_or(0);
+        self.queue.iter().min_by_key(|waiting| (last_turn(waiting), waiting.number))
+    }
+
+    /// Number of other tickets with a round in progress or waiting.
+    fn other_tickets(&self, ticket: &str) -> u32 {
+        let waiting = self.queue.iter().map(|waiting| waiting.ticket.as_str());
+        let mut others: Vec<&str> = waiting.chain(self.turn.as_ref().map(|turn| turn.ticket.as_str())).collect();
+        others.retain(|other| *other != ticket);
+        others.sort_unstable();
+        others.dedup();
+        // A round of the own ticket in progress is a turn too.
+        u32::try_from(others.len()).unwrap_or(u32::MAX).saturating_add(1)
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut inner = self.lease.inner();
-        if let Some(place) = inner.running.iter().position(|(_, mark)| Arc::ptr_eq(mark, &self.overlapped)) {
-            inner.running.swap_remove(place);
+        if let Some(turn) = &mut inner.turn {
+            turn.flows -= 1;
         }
-        if self.has_lease {
-            inner.holder =
-                inner.holder.map(|(holder, rounds)| (holder, rounds - 1)).filter(|(_, rounds)| *rounds > 0);
-        }
+        inner.turn.take_if(|turn| turn.flows == 0);
         drop(inner);
         self.lease.1.notify_all();
     }
@@ -126,80 +169,107 @@ impl Drop for Running<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
 
+    fn no_wait(_: Duration) {
+        panic!("no round to wait for")
+    }
+
+    impl Lease {
+        fn wait_for_queue(&self, count: usize) {
+            while self.inner().queue.len() < count {
+                std::thread::yield_now();
+            }
+        }
+    }
+
     #[test]
-    fn rounds_of_one_session_share_the_lease_and_others_wait_for_their_turn() {
+    fn flows_of_one_round_share_its_turn_and_other_sessions_wait() {
         let lease = Lease::default();
-        let (first, second) = (lease.begin(1, LONG, || ()), lease.begin(1, Duration::ZERO, || ()));
+        let first = lease.begin("a", 1, LONG, no_wait).unwrap();
+        let second = lease.begin("a", 1, Duration::ZERO, no_wait).unwrap();
         assert!(lease.count(1) == 2 && lease.count(2) == 0);
         assert!(first.is_first && !second.is_first);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| {
-                let running = lease.begin(2, LONG, || ());
-                (running.has_lease, running.overlapped())
-            });
+            let waiting = scope.spawn(|| lease.begin("b", 2, LONG, |_| ()).is_some_and(|running| running.is_first));
+            lease.wait_for_queue(1);
             drop(first);
             lease.wait_until_over(1, Duration::from_millis(1));
-            assert!(lease.inner().is_held_by_another(2), "one round of the session is left");
-            assert!(!second.overlapped());
+            assert_eq!((lease.count(1), lease.count(2)), (1, 1), "one flow of the round is left");
             scope.spawn(move || drop(second));
             lease.wait_until_over(1, LONG);
-            assert_eq!(waiting.join().unwrap(), (true, false));
+            assert!(waiting.join().unwrap());
         });
-        assert!(!lease.inner().is_held_by_another(3) && lease.inner().running.is_empty());
+        assert!(lease.inner().turn.is_none() && lease.inner().queue.is_empty());
     }
 
     #[test]
-    fn a_round_that_has_waited_long_enough_runs_and_both_are_marked() {
+    fn a_ticket_waits_for_one_turn_of_each_other_ticket() {
         let lease = Lease::default();
-        let first = lease.begin(1, LONG, || ());
-        let second = lease.begin(2, Duration::from_millis(1), || ());
-        assert!(first.overlapped() && second.overlapped() && !second.has_lease);
-        drop(first);
-        let third = lease.begin(3, LONG, || ());
-        assert!(third.has_lease && third.overlapped(), "the second is still in progress, without the lease");
-        drop(second);
-        drop(third);
-        let fourth = lease.begin(2, Duration::ZERO, || ());
-        assert!(fourth.has_lease && !fourth.overlapped());
-        assert!(lease.inner().queue.is_empty());
-    }
-
-    #[test]
-    fn further_flows_of_a_round_do_not_wait_for_other_sessions_queued_between() {
-        let lease = Lease::default();
-        let first = lease.begin(1, LONG, || ());
-        let queued = |count: usize| {
-            while lease.inner().queue.len() < count {
-                std::thread::yield_now();
-            }
-        };
+        let held = lease.begin("greedy", 1, LONG, no_wait).unwrap();
+        let (tell, told) = mpsc::channel();
         std::thread::scope(|scope| {
-            // Two flows of one round of session 2, with a round of session 3 between them.
-            let one = scope.spawn(|| lease.begin(2, LONG, || ()));
-            queued(1);
-            let third = scope.spawn(|| lease.begin(3, LONG, || ()).overlapped());
-            queued(2);
-            let other = scope.spawn(|| lease.begin(2, LONG, || ()));
-            queued(3);
+            // Twenty sessions of one ticket wait before the others.
+            for session in 2..22 {
+                let (tell, lease) = (tell.clone(), &lease);
+                scope.spawn(move || {
+                    let running = lease.begin("greedy", session, LONG, |_| ());
+                    tell.send("greedy").unwrap();
+                    drop(running);
+                });
+            }
+            lease.wait_for_queue(20);
+            for (session, ticket) in [(30, "one"), (31, "other")] {
+                let (tell, lease) = (tell.clone(), &lease);
+                scope.spawn(move || {
+                    for _ in 0..2 {
+                        let running = lease.begin(ticket, session, LONG, |_| ());
+                        tell.send(ticket).unwrap();
+                        drop(running);
+                    }
+                });
+            }
+            lease.wait_for_queue(22);
+            drop(held);
+        });
+        let order: Vec<&str> = told.try_iter().collect();
+        let mut first = order[..2].to_vec();
+        first.sort_unstable();
+        assert_eq!(first, ["one", "other"], "{order:?}");
+        assert_eq!(order.len(), 24);
+    }
+
+    #[test]
+    fn a_flow_that_comes_late_belongs_to_the_next_round() {
+        let lease = Lease::default();
+        let first = lease.begin("a", 1, LONG, no_wait).unwrap();
+        let before = Instant::now().checked_sub(OPENING_TIME).expect("the machine runs for longer");
+        lease.inner().turn.as_mut().unwrap().began = before;
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| lease.begin("a", 1, LONG, |_| ()).unwrap().is_first);
+            lease.wait_for_queue(1);
             drop(first);
-            let (one, other) = (one.join().unwrap(), other.join().unwrap());
-            assert!(one.has_lease && other.has_lease && !one.overlapped());
-            drop((one, other));
-            assert!(!third.join().unwrap());
+            assert!(late.join().unwrap());
         });
     }
 
     #[test]
-    fn a_round_that_has_to_wait_is_notified() {
+    fn the_turns_of_others_do_not_count_as_wait_and_the_likely_wait_is_told() {
         let lease = Lease::default();
-        let told = AtomicBool::new(false);
-        let first = lease.begin(1, LONG, || panic!("no round to wait for"));
-        drop(lease.begin(2, Duration::ZERO, || told.store(true, Ordering::Relaxed)));
-        assert!(told.load(Ordering::Relaxed));
-        drop(first);
+        let first = lease.begin("a", 1, LONG, no_wait).unwrap();
+        let (tell, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                lease.begin("b", 2, Duration::from_millis(50), |likely| tell.send(likely).unwrap()).is_some()
+            });
+            assert!(told.recv().unwrap() > MAX_TURN);
+            std::thread::sleep(Duration::from_millis(100));
+            drop(first);
+            assert!(waiting.join().unwrap(), "the turn that was in progress is not counted");
+        });
     }
 }

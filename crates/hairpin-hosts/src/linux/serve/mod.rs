@@ -31,7 +31,7 @@ use hairpin_model::{Ending, StrangerCounts};
 use hairpin_transports::{multipath, received};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use socket2::Type;
 
 use self::bind::bind_socket;
@@ -84,6 +84,8 @@ impl Server {
         about: ServerInfo,
         program: PathBuf,
     ) -> io::Result<Self> {
+        // Other processes of this user must not read the key and the tickets from its memory (PR_SET_DUMPABLE).
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         let config = identity.server_config().map_err(io::Error::other)?;
         let first = listen(at)?;
         let at = first.local_addr()?;
@@ -123,6 +125,11 @@ impl Server {
             reported: StrangerCounts::default(),
             reported_at: Instant::now(),
         })
+    }
+
+    /// Whether it runs with all privileges, of which it needs none.
+    pub fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -1,11 +1,12 @@
 //! The data flows that a server expects: clients announce them over control when they order a round.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use hairpin_engine::socket_passing::{Sort, hand};
 use hairpin_transports::Cookie;
@@ -13,6 +14,10 @@ use hairpin_transports::received::IpHeader;
 use socket2::Socket;
 
 use crate::protocol::DatagramsSeen;
+
+/// Maximum number of hellos of a cookie that are answered in this time.
+const MAX_HELLOS: usize = 100;
+const HELLO_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a data flow is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,10 @@ pub(super) enum NotAccepted {
 struct Expected {
     /// Address of this host that the client uses.
     at: SocketAddr,
+    /// Address of the client's control connection.
+    client: IpAddr,
+    /// When hellos were answered last, in the last [`HELLO_INTERVAL`].
+    answered: VecDeque<Instant>,
     /// Datagram hellos received, and confirmations received in a trial.
     seen: DatagramsSeen,
     /// `None` for a trial.
@@ -52,16 +61,16 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a round: the sockets of the next `flows` flows with this cookie go to the channel `to`. `at` is the
-    /// local address that the client uses.
-    pub(super) fn expect(&self, cookie: Cookie, at: SocketAddr, to: UnixStream, flows: u32) {
+    /// Registers a round: the sockets of the next `flows` flows with this cookie go to the channel `to`. `ends` are the
+    /// local address that the client uses, and the client's own.
+    pub(super) fn expect(&self, cookie: Cookie, ends: (SocketAddr, IpAddr), to: UnixStream, flows: u32) {
         let flows = Some(Flows { to, left: flows, clients: Vec::new() });
-        self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows });
+        self.inner().insert(cookie.0, Expected::between(ends, flows));
     }
 
-    /// Registers a trial: counts datagrams with this cookie. `at` is the local address that the client uses.
-    pub(super) fn begin_trial(&self, cookie: Cookie, at: SocketAddr) {
-        self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows: None });
+    /// Registers a trial: counts datagrams with this cookie.
+    pub(super) fn begin_trial(&self, cookie: Cookie, ends: (SocketAddr, IpAddr)) {
+        self.inner().insert(cookie.0, Expected::between(ends, None));
     }
 
     /// Ends the round or the trial of that cookie.
@@ -69,12 +78,18 @@ impl Registry {
         self.inner().remove(&cookie.0);
     }
 
-    /// Counts a datagram hello with that cookie. Returns the local address that the client uses; `None` if no round or
-    /// trial in progress has the cookie.
-    pub(super) fn count_hello(&self, cookie: Cookie) -> Option<SocketAddr> {
+    /// Counts a datagram hello with that cookie. Returns the local address from which it is answered. `None` if no round or
+    /// trial in progress has the cookie, if the hello came from another address than the client's, or too often: the answers
+    /// would go to somebody who did not ask.
+    pub(super) fn count_hello(&self, cookie: Cookie, from: SocketAddr, now: Instant) -> Option<SocketAddr> {
         let mut inner = self.inner();
-        let expected = inner.get_mut(&cookie.0)?;
+        let expected = inner.get_mut(&cookie.0).filter(|expected| expected.client == from.ip().to_canonical())?;
         expected.seen.hellos = expected.seen.hellos.saturating_add(1);
+        while expected.answered.pop_front_if(|answered| now.duration_since(*answered) >= HELLO_INTERVAL).is_some() {}
+        if expected.answered.len() >= MAX_HELLOS {
+            return None;
+        }
+        expected.answered.push_back(now);
         Some(expected.at)
     }
 
@@ -99,7 +114,7 @@ impl Registry {
         connect: impl FnOnce(SocketAddr) -> io::Result<Socket>,
     ) -> Result<bool, NotAccepted> {
         let mut inner = self.inner();
-        let Expected { at, seen, flows } = inner.get_mut(&cookie.0).ok_or(NotAccepted::Unknown)?;
+        let Expected { at, seen, flows, .. } = inner.get_mut(&cookie.0).ok_or(NotAccepted::Unknown)?;
         let Some(flows) = flows else {
             seen.confirmed = seen.confirmed.saturating_add(1);
             return Ok(false);
@@ -114,6 +129,13 @@ impl Registry {
         flows.hand(Sort::Confirmed(header), socket.as_fd())?;
         flows.clients.push(from);
         Ok(true)
+    }
+}
+
+impl Expected {
+    fn between((at, client): (SocketAddr, IpAddr), flows: Option<Flows>) -> Self {
+        let client = client.to_canonical();
+        Self { at, client, answered: VecDeque::new(), seen: DatagramsSeen::default(), flows }
     }
 }
 
@@ -142,10 +164,11 @@ mod tests {
     fn a_round_gets_as_many_flows_as_it_announced_and_a_repeated_hello_adds_none() {
         let registry = Registry::default();
         let (near, _far) = UnixStream::pair().unwrap();
-        let [one, other, third] = ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"].map(|text| text.parse().unwrap());
+        let [one, other, third]: [SocketAddr; 3] =
+            ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"].map(|text| text.parse().unwrap());
         assert_eq!(registry.on_confirmation(COOKIE, one, None, udp), Err(NotAccepted::Unknown));
         let own = "127.0.0.1:7420".parse().unwrap();
-        registry.expect(COOKIE, own, near, 2);
+        registry.expect(COOKIE, (own, one.ip()), near, 2);
         assert_eq!(registry.on_confirmation(COOKIE, one, None, udp), Ok(true));
         assert_eq!(registry.on_confirmation(COOKIE, one, None, |_| panic!("a second socket")), Ok(false));
         assert_eq!(registry.on_confirmation(COOKIE, other, None, udp), Ok(true));
@@ -153,5 +176,22 @@ mod tests {
         assert_eq!(registry.hand_connection(COOKIE, udp(own).unwrap().as_fd()), Err(NotAccepted::Refused));
         registry.forget(COOKIE);
         assert_eq!(registry.on_confirmation(COOKIE, one, None, udp), Err(NotAccepted::Unknown));
+    }
+
+    #[test]
+    fn hellos_of_others_and_more_than_a_hundred_a_second_get_no_answer() {
+        let registry = Registry::default();
+        let [own, client, other]: [SocketAddr; 3] =
+            ["127.0.0.1:7420", "192.0.2.1:9", "192.0.2.2:9"].map(|text| text.parse().unwrap());
+        registry.begin_trial(COOKIE, (own, client.ip()));
+        let began = Instant::now();
+        let answered = |from: SocketAddr, at_ms: u64| {
+            registry.count_hello(COOKIE, from, began + Duration::from_millis(at_ms)).is_some()
+        };
+        assert!(!answered(other, 0));
+        assert_eq!((0..1_000).filter(|_| answered(client, 1)).count(), MAX_HELLOS);
+        assert_eq!((0..5_000).filter(|at_ms| answered(client, 1_001 + at_ms)).count(), 5 * MAX_HELLOS);
+        let seen = registry.datagrams_seen(COOKIE);
+        assert_eq!((seen.hellos, registry.count_hello(Cookie([4; 16]), client, began)), (6_000, None));
     }
 }

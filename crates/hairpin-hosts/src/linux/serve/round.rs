@@ -19,11 +19,12 @@ use hairpin_engine::wait::wait_any;
 use hairpin_model::fact::{self};
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::served::Event;
-use hairpin_model::{Case, EndReport, Fact, Failure, FailureKind, Limits, Protocol, fact_names};
+use hairpin_model::{Case, EndReport, Failure, FailureKind, Limits, Protocol, fact_names};
 use hairpin_transports::Cookie;
 use rustix::event::PollFlags;
+use serde_json::{Value, json};
 
-use super::lease::Running;
+use super::lease::{MAX_TURN, Running};
 use super::shared::{AcceptedTicket, Shared, short};
 use crate::dial::printable;
 use crate::tls::Tls;
@@ -40,6 +41,8 @@ const MAX_ROUND: Duration = Duration::from_hours(2);
 const DEADLINE_GRACE: Duration = Duration::from_secs(90);
 /// Time for set-up and teardown, in addition to the ticket's limit for the duration of a round.
 const SETUP_TIME: Duration = Duration::from_secs(30);
+/// Interval at which a round's ticket is read again: it may be revoked.
+const TICKET_INTERVAL: Duration = Duration::from_millis(500);
 /// Time for a client to close its connection at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for a process to exit.
@@ -51,6 +54,7 @@ pub(super) fn serve(
     shared: &Shared,
     session: u64,
     ticket: &AcceptedTicket,
+    tool: &str,
     running: Running<'_>,
 ) {
     client.take_up_to(MAX_ORDER_BYTES);
@@ -61,7 +65,7 @@ pub(super) fn serve(
         shared,
         session,
         ticket,
-        running: &running,
+        tool,
         at,
         order: None,
         case: String::new(),
@@ -71,6 +75,7 @@ pub(super) fn serve(
         is_reported: false,
         failure: None,
         until: began + ORDER_TIMEOUT,
+        ticket_read: began,
         began,
     };
     let started = Process::start(&shared.program, &Host { across: Some(at), ..shared.host.clone() });
@@ -90,7 +95,6 @@ pub(super) fn serve(
         bytes,
         lasted_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
         failure: failure.map(|failure| failure.cause).or(process_failure).map(|cause| printable(&cause)),
-        overlapped: running.overlapped(),
     });
     // The next round need not wait until this client closes its connection.
     drop(running);
@@ -144,7 +148,8 @@ struct Relay<'r> {
     shared: &'r Shared,
     session: u64,
     ticket: &'r AcceptedTicket,
-    running: &'r Running<'r>,
+    /// Name and version of the client's Hairpin.
+    tool: &'r str,
     /// Local address and port that the client uses.
     at: SocketAddr,
     /// `None` until the client has sent its order.
@@ -162,6 +167,8 @@ struct Relay<'r> {
     failure: Option<String>,
     until: Instant,
     began: Instant,
+    /// When the ticket was last found to be valid.
+    ticket_read: Instant,
 }
 
 impl Relay<'_> {
@@ -174,6 +181,17 @@ impl Relay<'_> {
             }
             if Instant::now() > self.until {
                 return Err(self.overdue_failure());
+            }
+            self.refuse_revoked()?;
+            // A ticket with a limit of its own has agreed on how long others wait.
+            let is_overlong = self.ticket.limits.duration_ns.is_none() && self.began.elapsed() > MAX_TURN;
+            if is_overlong && self.shared.lease.is_awaited(&self.ticket.id) {
+                let by = format!("the round has lasted longer than {} s, and others wait", MAX_TURN.as_secs());
+                return Err(limit_reached(
+                    "of a turn",
+                    &by,
+                    "measure less per round, or get a ticket with a `duration`",
+                ));
             }
             if self.shared.sessions.idle(self.session).is_none() {
                 return Err(Failure::new(
@@ -201,9 +219,54 @@ impl Relay<'_> {
         )
     }
 
+    /// Fails if the ticket was revoked since it was read.
+    fn refuse_revoked(&mut self) -> Result<(), Failure> {
+        if self.ticket_read.elapsed() < TICKET_INTERVAL {
+            return Ok(());
+        }
+        self.ticket_read = Instant::now();
+        match (self.shared.tickets)(&self.ticket.id) {
+            Ok(None) => {
+                let hint = "get a new one from `hairpin serve`";
+                Err(Failure::new(FailureKind::Refused, "the server: the ticket was revoked", hint))
+            }
+            // Tickets that cannot be read now were valid before.
+            Ok(Some(_)) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Receives the client's next message. An order must hold nothing that this version does not know: it would be ignored, and
+    /// the client would take the figures for those of what it ordered.
+    fn receive(&mut self) -> Result<Result<Message, ControlError>, Failure> {
+        if self.order.is_some() {
+            return Ok(self.client.receive(MESSAGE_TIMEOUT));
+        }
+        let said: Value = match self.client.receive_any(MESSAGE_TIMEOUT) {
+            Ok(said) => said,
+            Err(error) => return Ok(Err(error)),
+        };
+        let unknown = |what: &str| {
+            Failure::new(
+                FailureKind::Unsupported,
+                format!(
+                    "the server ({}) does not know what the client ({}) orders: {what}",
+                    super::client::tool(),
+                    short(self.tool)
+                ),
+                "use the same version of Hairpin at both ends",
+            )
+        };
+        let message =
+            serde_json::from_value(said.clone()).map_err(|error| unknown(&printable(&error.to_string())))?;
+        match first_unknown(&said, &json!(message)) {
+            Some(path) => Err(unknown(&format!("`{}`", short(&path)))),
+            None => Ok(Ok(message)),
+        }
+    }
+
     /// Forwards the client's next message to the process. Returns false if the client has closed.
     fn forward(&mut self, process: &mut Process) -> Result<bool, Failure> {
-        let mut message = match self.client.receive(MESSAGE_TIMEOUT) {
+        let mut message = match self.receive()? {
             Ok(message) => message,
             Err(ControlError::Closed) if self.is_reported => return Ok(false),
             Err(error) => return Err(error.failure("the client")),
@@ -254,7 +317,7 @@ impl Relay<'_> {
         let sockets = process.sockets.try_clone().map_err(|error| ControlError::from(error).failure("the server"))?;
         let card = hairpin_transports::find(&flow.transport).map(|transport| transport.card());
         self.missing = card.filter(|card| card.protocol == Protocol::Udp).map(|card| card.name);
-        self.shared.registry.expect(Cookie(order.cookie), self.at, sockets, flows);
+        self.shared.registry.expect(Cookie(order.cookie), self.shared.ends_of(self.client), sockets, flows);
         let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(DEADLINE_GRACE).min(MAX_ROUND);
         // Set-up and teardown are not part of the load.
         let most = limits.duration_ns.map_or(MAX_ROUND, |most| Duration::from_nanos(most).saturating_add(SETUP_TIME));
@@ -299,9 +362,6 @@ impl Relay<'_> {
                     drop(self.count(moved));
                 }
                 self.is_reported = true;
-                if self.running.overlapped() {
-                    report.facts.push(Fact::number(fact_names::OVERLAPPED, 1.0));
-                }
             }
             _ => {}
         }
@@ -369,6 +429,35 @@ fn with_hello_count(failure: &Failure, transport: &str, at: SocketAddr, hellos: 
     Failure::new(failure.kind, format!("{cause}, {arrived}"), hint)
 }
 
+/// Returns the path of the first field of `said` that `known` lacks. A field without a value changes nothing: null, false, 0 or
+/// empty, which a client may omit.
+fn first_unknown(said: &Value, known: &Value) -> Option<String> {
+    let join = |at: String, rest: String| if rest.is_empty() { at } else { format!("{at}.{rest}") };
+    match (said, known) {
+        (Value::Object(said), Value::Object(known)) => said.iter().find_map(|(key, value)| match known.get(key) {
+            Some(known) => first_unknown(value, known).map(|rest| join(key.clone(), rest)),
+            None => (!is_without_value(value)).then(|| key.clone()),
+        }),
+        (Value::Array(said), Value::Array(known)) => {
+            let pairs = said.iter().zip(known).enumerate();
+            let nested = pairs.filter_map(|(place, (said, known))| Some((place, first_unknown(said, known)?))).next();
+            nested.map(|(place, rest)| join(place.to_string(), rest))
+        }
+        _ => None,
+    }
+}
+
+fn is_without_value(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(is_set) => !is_set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
 /// Why a server on another host does not serve a case. No client of this version orders such a case.
 fn unsupported_reason(case: &Case) -> Option<&'static str> {
     if case.path.across.is_none() || case.is_emulated() {
@@ -398,4 +487,30 @@ fn moved_bytes(report: &EndReport, case: &Case) -> [u64; 2] {
     let answered = fact::number(&report.facts, fact_names::ANSWERED).unwrap_or(0.0) as u64;
     let load = &case.primary().load;
     [load.size_bytes(), load.reply_size_bytes()].map(|size| answered.saturating_mul(size))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::{Flow, RoundOrder};
+
+    use super::*;
+
+    #[test]
+    fn a_field_that_this_version_does_not_know_is_found_and_its_absence_is_not() {
+        let round = RoundOrder::of(Case::of(Flow::ping_pong("tcp")), 5);
+        let order = json!(Message::Order(Box::new(EndOrder { round, cookie: [3; 16], reports_progress: false })));
+        let read = |said: &Value| json!(serde_json::from_value::<Message>(said.clone()).unwrap());
+        assert_eq!(first_unknown(&order, &read(&order)), None);
+        for (place, path) in [
+            ("/order", "order.later"),
+            ("/order/round/case", "order.round.case.later"),
+            ("/order/round/case/flows/0", "order.round.case.flows.0.later"),
+        ] {
+            let mut newer = order.clone();
+            newer.pointer_mut(place).unwrap_or_else(|| panic!("{place}: {order:#}"))["later"] = json!(7);
+            assert_eq!(first_unknown(&newer, &read(&newer)).as_deref(), Some(path));
+            newer.pointer_mut(place).unwrap()["later"] = Value::Null;
+            assert_eq!(first_unknown(&newer, &read(&newer)), None, "no value");
+        }
+    }
 }

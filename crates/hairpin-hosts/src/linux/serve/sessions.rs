@@ -12,6 +12,8 @@ use super::allowance::Allowance;
 use crate::dial::now_unix_s;
 
 const DAY_S: u64 = 24 * 3600;
+/// Maximum sessions of all tickets at the same time: each has a thread, and a service may have 256 (docs/two-hosts.md).
+const MAX_OPEN: usize = 200;
 /// Maximum ended sessions to list.
 const MAX_LISTED: usize = 50;
 
@@ -93,6 +95,13 @@ impl Sessions {
     /// Begins a session. Returns its number.
     pub(super) fn begin(&self, begins: NewSession<'_>) -> Result<u64, ExceededLimit> {
         let mut inner = self.inner();
+        if inner.open.len() >= MAX_OPEN {
+            return Err(ExceededLimit {
+                limit: format!("of {MAX_OPEN} sessions in all"),
+                by: format!("{} runs are under way", inner.open.len()),
+                hint: "wait until one has ended".to_owned(),
+            });
+        }
         let count = inner.open.values().filter(|open| open.session.ticket == begins.ticket).count() as u64;
         if let Some(most) = begins.max_sessions.filter(|most| count >= *most) {
             return Err(ExceededLimit {
@@ -243,6 +252,18 @@ mod tests {
         sessions.count_round(number);
         assert_eq!(sessions.end(number).map(|session| session.rounds), Some(1));
         assert!(sessions.end(number).is_none() && sessions.count() == 0);
+    }
+
+    #[test]
+    fn a_server_has_no_more_sessions_than_threads() {
+        let sessions = Sessions::default();
+        for number in 0..MAX_OPEN {
+            sessions.begin(begins(&number.to_string(), None)).unwrap();
+        }
+        let refused = sessions.begin(begins("another", None)).unwrap_err();
+        assert!(refused.cause().contains("200 sessions in all"), "{}", refused.cause());
+        sessions.end(1);
+        assert!(sessions.begin(begins("another", None)).is_ok());
     }
 
     #[test]

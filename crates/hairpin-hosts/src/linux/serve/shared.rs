@@ -1,7 +1,7 @@
 //! State that the threads of a server share, and the events that they report.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -57,6 +57,12 @@ impl Shared {
     pub(super) fn report(&self, event: Event) {
         // If the byte does not fit, earlier bytes wake the thread.
         drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
+    }
+
+    /// Returns the local address and port that the client uses, and the client's address.
+    pub(super) fn ends_of(&self, frames: &Frames<Tls>) -> (SocketAddr, IpAddr) {
+        let at = self.at_of(frames);
+        (at, frames.carrier().socket().peer_addr().map_or(at.ip(), |client| client.ip()))
     }
 
     /// Returns the local address and port that the client uses.
