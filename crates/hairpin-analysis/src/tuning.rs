@@ -9,7 +9,7 @@ use crate::statistics::distribution::student_quantile;
 use crate::statistics::location::{mean, standard_deviation};
 
 /// A receive buffer for 1 Gbit/s over 30 ms.
-const LARGE_BUFFER: &str = "4194304";
+const LARGE_BUFFER_BYTES: u64 = 4 << 20;
 /// Unsent bytes above which a program that writes less gains nothing.
 const LOW_WATER: &str = "16384";
 
@@ -27,11 +27,12 @@ pub struct Suggestion {
 }
 
 /// Returns the changes that the causes suggest, and the causes for which there is none. `other_congestion_control` is one that
-/// programs may use beside the default.
+/// programs may use beside the default, `max_rcvbuf_bytes` the largest receive buffer that they may set.
 pub fn suggestions(
     explanation: &Explanation,
     metric: TuneMetric,
     other_congestion_control: Option<&str>,
+    max_rcvbuf_bytes: u64,
 ) -> (Vec<Suggestion>, Vec<Cause>) {
     let (mut found, mut without): (Vec<Suggestion>, Vec<Cause>) = (Vec::new(), Vec::new());
     for cause in &explanation.causes {
@@ -39,7 +40,7 @@ pub fn suggestions(
         let sysctl = |name: &str, value: &str| Some(Change::Sysctl(name.to_owned(), value.to_owned()));
         let change = match cause.code {
             Cause::NagleMeetsDelayedAck | Cause::NagleWaits => option(OptionName::Nodelay, "on"),
-            Cause::ReceiveWindow => option(OptionName::Rcvbuf, LARGE_BUFFER),
+            Cause::ReceiveWindow => option(OptionName::Rcvbuf, &LARGE_BUFFER_BYTES.min(max_rcvbuf_bytes).to_string()),
             Cause::OwnSendQueue => option(OptionName::NotsentLowat, LOW_WATER),
             Cause::CongestionWindow | Cause::Retransmission | Cause::LinkSaturated => {
                 other_congestion_control.and_then(|name| option(OptionName::Congestion, name))
@@ -72,7 +73,10 @@ fn predicted(cause: &ExplainedCause, explanation: &Explanation, metric: TuneMetr
         Cause::SlowStartAfterIdle,
         Cause::PathMtu,
     ];
-    let saved = cause.saved_if_fixed_ns.filter(|_| ends_it.contains(&cause.code))?;
+    // What is compared is the time of the server that takes most.
+    let busiest = explanation.connections.first();
+    let is_compared = metric != TuneMetric::Exchange || busiest.is_none_or(|one| one.ends[1].contains(&cause.place));
+    let saved = cause.saved_if_fixed_ns.filter(|_| is_compared && ends_it.contains(&cause.code))?;
     let number = |name: &str| {
         cause.evidence.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {
             FactValue::Number(number) => Some(number),
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_cause_suggests_its_change_and_what_it_saves_in_the_unit_of_the_metric() {
-        let of = |metric| suggestions(&explanation(Cause::NagleMeetsDelayedAck), metric, None).0;
+        let of = |metric| suggestions(&explanation(Cause::NagleMeetsDelayedAck), metric, None, 0).0;
         let per_exchange = of(TuneMetric::Exchange);
         assert_eq!(per_exchange[0].change.to_string(), "nodelay=on");
         let is_near = |found: Option<RangeNs>, low: f64, high: f64| {
@@ -154,9 +158,9 @@ mod tests {
         assert!(is_near(per_exchange[0].predicted, 27e6, 36.3e6));
         assert!(is_near(of(TuneMetric::Time)[0].predicted, 1.08e9, 1.452e9));
         assert_eq!(of(TuneMetric::Output)[0].predicted, None);
-        let (none, without) = suggestions(&explanation(Cause::ServerWork), TuneMetric::Time, Some("cubic"));
+        let (none, without) = suggestions(&explanation(Cause::ServerWork), TuneMetric::Time, Some("cubic"), 0);
         assert_eq!((none.len(), without), (0, vec![Cause::ServerWork]));
-        let (window, _) = suggestions(&explanation(Cause::CongestionWindow), TuneMetric::Time, Some("bbr"));
+        let (window, _) = suggestions(&explanation(Cause::CongestionWindow), TuneMetric::Time, Some("bbr"), 0);
         assert_eq!((window[0].change.to_string().as_str(), window[0].predicted), ("congestion=bbr", None));
     }
 

@@ -177,8 +177,9 @@ pub struct ExplainedConnection {
     pub ends: [String; 2],
     /// Number of connections.
     pub connections: u64,
-    /// Number of requests with an answer.
+    /// Number of requests with an answer, and of transfers in one direction.
     pub exchanges: u64,
+    /// Of requests with an answer, if there are any.
     pub p50_ns: Option<u64>,
     pub p99_ns: Option<u64>,
     /// Payload from the client, and from the server.

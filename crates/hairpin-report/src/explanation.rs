@@ -95,8 +95,7 @@ const TEXTS: &[(Cause, &str, &str)] = &[
     ),
     (
         Cause::ConnectionPerRequest,
-        "Requests to {place} open connections: {connections} of them, and each takes {opening} to \
-         open",
+        "Requests to {place} open a new connection each: {connections} connections, which take {opening} to open",
         "keep connections open for the next request (keep-alive, a pool)",
     ),
     (
@@ -297,6 +296,9 @@ impl Words<'_> {
 pub(crate) fn answer(explanation: &Explanation) -> Result<(&ExplainedCause, &[ExplainedCause]), &'static str> {
     match explanation.causes.split_first() {
         Some(found) => Ok(found),
+        None if explanation.connections.is_empty() && explanation.programs.is_some() => {
+            Err("No TCP connection was seen, and no UDP socket of the programs dropped anything.")
+        }
         None if explanation.connections.is_empty() => {
             Err("No TCP connection was seen, so there is nothing to explain.")
         }
@@ -308,7 +310,7 @@ pub(crate) fn answer(explanation: &Explanation) -> Result<(&ExplainedCause, &[Ex
 pub(crate) fn cost(cause: &ExplainedCause) -> String {
     let of_time = cause.share.map(|part| format!("{} of the time of these exchanges", share(part)));
     let saves =
-        cause.saved_if_fixed_ns.as_ref().map(|range| format!("an exchange with it would save {}", saved(range)));
+        cause.saved_if_fixed_ns.as_ref().map(|range| format!("each affected exchange would save {}", saved(range)));
     let evidence: Vec<String> = [of_time, saves].into_iter().flatten().collect();
     if evidence.is_empty() { cause.code.to_string() } else { format!("{}: {}", cause.code, evidence.join("; ")) }
 }
@@ -394,7 +396,7 @@ fn evidence(explanation: &Explanation) -> (Vec<String>, Vec<String>) {
     };
     lacks(packets.lost_by_capture, &|number| format!("{number} packets that the capture lost"));
     lacks(packets.cut, &|number| {
-        format!("{number} packets cut before the end of their TCP header (capture at least 96 bytes)")
+        format!("{number} packets cut before the end of their TCP header (capture at least 128 bytes)")
     });
     lacks(packets.not_kept, &|number| format!("{number} packets beyond the limit of 4 million"));
     lacks(packets.exchanges_skipped, &|number| {

@@ -37,6 +37,10 @@ fn call(name: OptionName, value: &str) -> String {
         OptionName::PacingRate => ("SOL_SOCKET", "SO_MAX_PACING_RATE"),
     };
     let value = match value {
+        // The lower two bits of the byte are for ECN (RFC 3168).
+        dscp if name == OptionName::Dscp => {
+            dscp.parse::<u32>().map_or_else(|_| dscp.to_owned(), |dscp| (dscp << 2).to_string())
+        }
         "on" => "1".to_owned(),
         "off" => "0".to_owned(),
         text if text.bytes().all(|byte| byte.is_ascii_digit()) => text.to_owned(),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hairpin_model::exchange_state::{ExchangeState, StateSpan};
 use hairpin_model::observed::ObservedConnection;
 use hairpin_model::trace::End;
-use hairpin_model::{Actor, EndTrace, Fact, Packet, RoundTrace, TimeSequence, fact_names};
+use hairpin_model::{Actor, EndTrace, Fact, Packet, RoundTrace, SocketSample, TimeSequence, fact_names};
 
 use super::exchanges::{exchanges, exchanges_of_samples};
 use super::vantage::{Vantage, at_both_ends};
@@ -163,7 +163,7 @@ impl Connection {
             if trace.packets.is_empty() { exchanges_of_samples(trace) } else { exchanges(&trace.packets) };
         let skipped = found.len().saturating_sub(MAX_EXCHANGES);
         found.truncate(MAX_EXCHANGES);
-        let (spans, _) = states_of_exchanges(&begun(trace, &found, skipped), &found, |_| None);
+        let (spans, _) = states_of_exchanges(&begun(trace, &found, skipped), &found, None);
         let opening = Opening::of(&trace.packets);
         let mut before_ns = opening.ended_ns;
         let exchange = |(place, (extent, spans)): (usize, (Extent, Vec<StateSpan>))| {
@@ -186,7 +186,18 @@ impl Connection {
     pub(super) fn sequence(&self, exchange: &Exchange) -> Option<TimeSequence> {
         let extents = std::slice::from_ref(&exchange.extent);
         let trace = begun(&self.observed.trace, extents, self.skipped);
-        states_of_exchanges(&trace, extents, |_| Some(0)).1
+        states_of_exchanges(&trace, extents, Some(0)).1
+    }
+
+    /// Samples of the socket at an end.
+    pub(super) fn samples(&self, end: End) -> &[SocketSample] {
+        let trace = &self.observed.trace;
+        if end == End::Client { &trace.client.samples } else { &trace.server.samples }
+    }
+
+    /// The longest exchange.
+    pub(super) fn longest(&self) -> Option<(&Self, &Exchange)> {
+        self.exchanges.iter().max_by_key(|exchange| exchange.duration_ns()).map(|exchange| (self, exchange))
     }
 
     pub(super) fn packets(&self) -> &[Packet] {

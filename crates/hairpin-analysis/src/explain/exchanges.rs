@@ -18,6 +18,8 @@ pub(super) fn exchanges(packets: &[Packet]) -> Vec<Extent> {
     let mut found = Vec::new();
     let mut current: Option<Extent> = None;
     let mut ends = [0, 0];
+    // The next packet of the server with payload.
+    let mut next = 0;
     let mut lost: [Vec<(u64, u64)>; 2] = [Vec::new(), Vec::new()];
     for (place, packet) in packets.iter().enumerate().filter(|(_, packet)| packet.end_byte > packet.first_byte) {
         let sender = usize::from(packet.from == End::Server);
@@ -39,7 +41,11 @@ pub(super) fn exchanges(packets: &[Packet]) -> Vec<Extent> {
             && current.as_ref().is_none_or(|extent| !extent.reply.is_empty());
         let is_burst =
             current.as_ref().is_some_and(|extent| extent.reply.end - extent.reply.start >= MIN_BURST_BYTES);
-        if is_next && is_burst && is_permission(&packets[place..]) {
+        let is_of_server = |packet: &Packet| packet.from == End::Server && packet.end_byte > packet.first_byte;
+        while next < packets.len() && (next <= place || !is_of_server(&packets[next])) {
+            next += 1;
+        }
+        if is_next && is_burst && is_permission(packet, packets.get(next).map(|packet| packet.at_ns)) {
             continue;
         }
         if is_next {
@@ -74,16 +80,11 @@ pub(super) fn exchanges(packets: &[Packet]) -> Vec<Extent> {
     found
 }
 
-/// Whether the first of these packets of the client only permits more of the answer before it: it is short, and the server went on
-/// before it arrived. HTTP/2 calls it WINDOW_UPDATE (RFC 9113, section 6.9).
-fn is_permission(packets: &[Packet]) -> bool {
-    let Some(arrived_ns) =
-        packets[0].arrived_ns.filter(|_| packets[0].end_byte - packets[0].first_byte <= MAX_PERMISSION_BYTES)
-    else {
-        return false;
-    };
-    let mut later = packets.iter().take_while(|packet| packet.at_ns < arrived_ns);
-    later.any(|packet| packet.from == End::Server && packet.end_byte > packet.first_byte)
+/// Whether a packet of the client only permits more of the answer before it: it is short, and the server went on before it arrived.
+/// HTTP/2 calls it WINDOW_UPDATE (RFC 9113, section 6.9).
+fn is_permission(packet: &Packet, next_of_server_ns: Option<u64>) -> bool {
+    packet.end_byte - packet.first_byte <= MAX_PERMISSION_BYTES
+        && packet.arrived_ns.zip(next_of_server_ns).is_some_and(|(arrived_ns, next_ns)| next_ns < arrived_ns)
 }
 
 /// What both programs had written and read by a sample, in bytes.

@@ -41,14 +41,14 @@ pub fn explain(observed: Observed, tier: Tier, subject: String) -> Explanation {
     let Observed { mut packets, programs } = observed;
     let connections = std::mem::take(&mut packets.connections);
     let mut peers = peers(connections);
-    peers.sort_by_key(|peer| std::cmp::Reverse(peer.elapsed_ns() + peer.opening_ns()));
+    peers.sort_by_key(|peer| std::cmp::Reverse(peer.elapsed_ns().saturating_add(peer.opening_ns())));
     let mut causes: Vec<(u64, ExplainedCause)> = Vec::new();
     let mut connections = Vec::new();
     let found = upstream::without_waits_for_others(&peers, peers.iter().map(judge).collect());
     for ((id, peer), found) in (1..).zip(&peers).zip(found) {
         let drawn = found.first().and_then(|(_, judged)| judged.worst);
         let place = peer.server.to_string();
-        let time_ns = peer.elapsed_ns() + peer.opening_ns();
+        let time_ns = peer.elapsed_ns().saturating_add(peer.opening_ns());
         causes.extend(found.into_iter().map(|(rule, judged)| {
             let cost_ns = (judged.share.unwrap_or(1.0) * time_ns as f64) as u64;
             let Judged { share, saved, evidence, .. } = judged;
@@ -174,7 +174,11 @@ fn waits(spans: &[StateSpan], duration_ns: u64) -> Vec<Wait> {
 }
 
 fn explained(id: u64, peer: &Peer, worst: Option<TimeSequence>) -> ExplainedConnection {
-    let durations: Vec<f64> = peer.complete().map(|(_, exchange)| exchange.duration_ns() as f64).collect();
+    let duration_ns = |(_, exchange): (&Connection, &Exchange)| exchange.duration_ns() as f64;
+    let mut durations: Vec<f64> = peer.complete().map(duration_ns).collect();
+    if durations.is_empty() {
+        durations = peer.exchanges().map(duration_ns).collect();
+    }
     let states = peer.states();
     let first = peer.connections.first().map(|connection| &connection.observed);
     let clients: Vec<SocketAddr> = peer.connections.iter().map(|connection| connection.observed.client).collect();
@@ -193,7 +197,7 @@ fn explained(id: u64, peer: &Peer, worst: Option<TimeSequence>) -> ExplainedConn
         id,
         ends: [named(client, 0), named(peer.server.to_string(), 1)],
         connections: peer.connections.len() as u64,
-        exchanges: durations.len() as u64,
+        exchanges: peer.exchanges().count() as u64,
         p50_ns: percentile(0.5),
         p99_ns: percentile(0.99),
         bytes: [bytes_of(0), bytes_of(1)],

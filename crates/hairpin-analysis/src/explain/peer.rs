@@ -48,12 +48,12 @@ impl Peer {
 
     /// The time of all exchanges, in ns.
     pub(super) fn elapsed_ns(&self) -> u64 {
-        self.exchanges().map(|(_, exchange)| exchange.duration_ns()).sum()
+        self.exchanges().map(|(_, exchange)| exchange.duration_ns()).fold(0, u64::saturating_add)
     }
 
     /// The time that clients wait for connections to open, in ns.
     pub(super) fn opening_ns(&self) -> u64 {
-        self.connections.iter().filter_map(|connection| connection.opening.took_ns()).sum()
+        self.connections.iter().filter_map(|connection| connection.opening.took_ns()).fold(0, u64::saturating_add)
     }
 
     /// The shortest round trip to the server; `None` if unknown.
@@ -78,7 +78,7 @@ impl Peer {
         for (connection, exchange) in self.exchanges() {
             let ns = spent_ns(connection, exchange);
             waits.exchanges += 1;
-            sum_ns += ns;
+            sum_ns = sum_ns.saturating_add(ns);
             if ns >= MIN_WAIT_NS && ns as f64 >= MIN_WAIT_SHARE * exchange.duration_ns() as f64 {
                 waits.affected.push((connection, exchange));
                 each.push(ns as f64);

@@ -6,6 +6,7 @@ use hairpin_model::observed::{CpuWait, ObservedPrograms};
 use hairpin_model::trace::End;
 use hairpin_model::{Cause, CauseText, ExplainedCause, Fact};
 
+use super::MIN_EXPLAINING_SHARE;
 use super::connection::Connection;
 use super::peer::Peer;
 use super::times::Times;
@@ -41,21 +42,27 @@ pub(super) fn add_causes(programs: &ObservedPrograms, peers: &[Peer], causes: &m
     }
     let is_named = |code: Cause, causes: &[ExplainedCause]| causes.iter().any(|cause| cause.code == code);
     if programs.listen_overflows > 0 && !is_named(Cause::AcceptQueueOverflow, causes) {
-        let (place, length) = programs.full_queues.first().map_or_else(
-            || ("a server".to_owned(), None),
-            |(address, length)| (address.to_string(), Some(number(evidence::QUEUE_LENGTH, *length))),
-        );
-        let overflows = number(evidence::AFFECTED, programs.listen_overflows);
+        let full = programs.full_queues.first();
+        // The queue of a server that listens on all addresses has its port.
+        let port = full.map(|(address, _)| format!(":{}", address.port()));
         let follows = [Cause::ConnectDelayed, Cause::ServerWork, Cause::ServerStalled, Cause::ConnectionPerRequest];
-        causes.retain(|cause| !follows.contains(&cause.code));
+        let is_there = |place: &str| port.as_ref().is_none_or(|port| place.ends_with(port.as_str()));
+        causes.retain(|cause| !follows.contains(&cause.code) || !is_there(&cause.place));
+        let overflows = number(evidence::AFFECTED, programs.listen_overflows);
+        let length = full.map(|(_, length)| number(evidence::QUEUE_LENGTH, *length));
+        let place = full.map_or_else(|| "a server".to_owned(), |(address, _)| address.to_string());
         let evidence = [Some(overflows), length].into_iter().flatten().collect();
         found.push(cause(Cause::AcceptQueueOverflow, place, None, evidence));
     }
-    if let Some(waits) = peers.first().and_then(|peer| wait_for_cpu(programs, peer)) {
+    for waits in peers.iter().filter_map(|peer| wait_for_cpu(programs, peer)) {
         // What looked like work of a program was a wait for a CPU.
-        causes.retain(|cause| ![Cause::ServerWork, Cause::ServerStalled, Cause::ClientIdle].contains(&cause.code));
-        let is_less = |cause: &ExplainedCause| cause.share.unwrap_or(1.0) < waits.share.unwrap_or(1.0);
-        let place = causes.iter().position(is_less).unwrap_or(causes.len());
+        let looks_like = [Cause::ServerWork, Cause::ServerStalled, Cause::ClientIdle];
+        let share = |cause: &ExplainedCause| cause.share.unwrap_or(1.0);
+        causes.retain(|cause| {
+            let is_work = cause.place == waits.place && looks_like.contains(&cause.code);
+            !is_work || share(&waits) < MIN_EXPLAINING_SHARE * share(cause)
+        });
+        let place = causes.iter().position(|cause| share(cause) < share(&waits)).unwrap_or(causes.len());
         causes.insert(place, waits);
     }
     // What a counter of the kernel shows needs no interpretation.

@@ -351,7 +351,7 @@ fn a_send_call_that_waits_while_the_others_are_silent_is_named() {
             }
             let mut observed = scene.observed();
             if slow && client == 3 {
-                observed.blocked_sends[1] = vec![1_010 * MS..3_000 * MS];
+                observed.blocked_sends[1].push(1_010 * MS..3_000 * MS);
             }
             observed
         });
@@ -455,7 +455,7 @@ fn the_document_has_every_cause() {
     let rules: Vec<Cause> = super::causes::ALL.iter().map(|rule| rule.code).collect();
     let of_programs = [Cause::CpuContention, Cause::CpuQuota, Cause::UdpReceiveOverrun];
     for cause in Cause::ALL {
-        assert!(rules.contains(&cause) || of_programs.contains(&cause), "`{cause}` has no rule");
+        assert!(rules.contains(cause) || of_programs.contains(cause), "`{cause}` has no rule");
     }
 }
 

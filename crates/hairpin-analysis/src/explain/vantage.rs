@@ -15,6 +15,8 @@ const MIN_LOSS_NS: u64 = 1_000_000;
 const MIN_SEEN_TWICE: f64 = 0.5;
 /// Number of times a packet is sent until its acknowledgment cannot be late.
 const MIN_SENT: usize = 3;
+/// Maximum number of such packets of a direction.
+const MAX_OFTEN: usize = 1_000;
 /// Maximum number of gaps, and of packets, that are remembered for each direction.
 const MAX_GAPS: usize = 10_000;
 const MAX_REMEMBERED: usize = 10_000;
@@ -114,7 +116,8 @@ fn dropped_after_arrival(packets: &[Packet]) -> Vec<usize> {
                 acks.push((highest, packet.at_ns));
             }
         }
-        for (first_byte, mut places) in sent.into_iter().filter(|(_, places)| places.len() + 1 >= MIN_SENT) {
+        let often = sent.into_iter().filter(|(_, places)| places.len() + 1 >= MIN_SENT);
+        for (first_byte, mut places) in often.take(MAX_OFTEN) {
             let is_first = |packet: &Packet| packet.from == from && packet.first_byte == first_byte;
             places.splice(0..0, packets[..places[0]].iter().position(is_first));
             let acked_ns = acks.get(acks.partition_point(|(byte, _)| *byte <= first_byte)).map(|(_, at_ns)| *at_ns);

@@ -85,12 +85,12 @@ pub fn trace_figures(
     TraceFigures { exchanges, sequence, autocorked, capture: trace.capture.clone(), states }
 }
 
-/// Returns the states of exchanges of a program that Hairpin did not write, and the time sequence of the one that `choose`
-/// picks by these states.
+/// Returns the states of exchanges of a program that Hairpin did not write, and the time sequence of the one with the number
+/// `drawn`.
 pub(crate) fn states_of_exchanges(
     trace: &RoundTrace,
     extents: &[Extent],
-    choose: impl FnOnce(&[Vec<StateSpan>]) -> Option<usize>,
+    drawn: Option<usize>,
 ) -> (Vec<Vec<StateSpan>>, Option<TimeSequence>) {
     let source = source(trace);
     let directions = [End::Client, End::Server].map(|from| Direction::new(trace, source, from));
@@ -100,9 +100,9 @@ pub(crate) fn states_of_exchanges(
     let waits = reading.waits();
     let states = States::new(&reading, &waits);
     let spans: Vec<Vec<StateSpan>> = extents.iter().map(|extent| states.of(extent, None)).collect();
-    let chosen = choose(&spans)
-        .and_then(|place| Some(reading.sequence(place, extents.get(place)?, &waits, spans.get(place)?.clone())));
-    (spans, chosen)
+    let sequence =
+        drawn.and_then(|place| Some(reading.sequence(place, extents.get(place)?, &waits, spans.get(place)?.clone())));
+    (spans, sequence)
 }
 
 /// Adds the figures of the trace to a measured round.

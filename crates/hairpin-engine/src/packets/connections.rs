@@ -67,6 +67,7 @@ struct Connection {
     recent: VecDeque<Fingerprint>,
     originals: HashMap<Fingerprint, (Seen, usize)>,
     has_ended: bool,
+    has_payload: bool,
 }
 
 /// Sender, sequence number, acknowledgment, payload, flags and identification of a packet.
@@ -89,7 +90,7 @@ impl Connections {
         found.is_outgoing = found.is_outgoing.or(frame.is_outgoing);
         match found.content {
             Content::Tcp(segment) => self.add_segment(at_ns, &frame, &found, &segment),
-            Content::Udp(_) => self.observed.datagrams += 1,
+            Content::Udp => self.observed.datagrams += 1,
             Content::TooLarge(mtu_bytes) => {
                 let known = self.newest.get(&sorted(found.source, found.destination));
                 if let Some(connection) = known.and_then(|place| self.all.get_mut(*place)) {
@@ -97,6 +98,12 @@ impl Connections {
                 }
             }
         }
+    }
+
+    /// Counts a frame that cannot be read.
+    pub(crate) fn add_unreadable(&mut self) {
+        self.observed.frames += 1;
+        self.observed.not_tcp += 1;
     }
 
     /// Counts packets that the capture lost.
@@ -114,7 +121,10 @@ impl Connections {
         let known = self.newest.get(&key).copied();
         let is_new = |connection: &Connection| {
             let opens = segment.syn && segment.acknowledged.is_none();
-            opens && connection.has_ended && found.source == connection.client
+            // Without a FIN in the capture, another sequence number after data shows that the port was used again.
+            let is_other = connection.has_payload
+                && connection.numbering[0].as_ref().is_some_and(|numbering| !numbering.begins_with(segment));
+            opens && (connection.has_ended || is_other) && found.source == connection.client
         };
         let place = match known.filter(|place| !is_new(&self.all[*place])) {
             Some(place) => place,
@@ -196,6 +206,7 @@ impl Connection {
             recent: VecDeque::new(),
             originals: HashMap::new(),
             has_ended: false,
+            has_payload: false,
         }
     }
 
@@ -223,9 +234,9 @@ impl Connection {
         if segment.syn {
             // A client whose first SYN was never answered may choose another number for the next.
             *own = Some(Numbering::beginning(segment, 0));
-            self.mss_bytes[sender] = segment.options.mss_bytes.map(|bytes| {
-                let stamps_bytes = if segment.options.has_timestamps { TIMESTAMP_BYTES } else { 0 };
-                u64::from(bytes).saturating_sub(stamps_bytes)
+            self.mss_bytes[sender] = segment.options.and_then(|options| {
+                let stamps_bytes = if options.has_timestamps { TIMESTAMP_BYTES } else { 0 };
+                Some(u64::from(options.mss_bytes?).saturating_sub(stamps_bytes))
             });
         }
         let own = own.get_or_insert_with(|| Numbering::from_the_middle(segment.sequence));
@@ -235,6 +246,7 @@ impl Connection {
         let (first_byte, end_byte) = own.range(segment);
         let ack_byte = other.as_ref().and_then(|other| Some(other.byte(segment.acknowledged?)));
         self.has_ended |= segment.fin || segment.rst;
+        self.has_payload |= segment.payload_bytes > 0;
         Packet {
             at_ns,
             arrived_ns: None,

@@ -86,15 +86,23 @@ fn read_blocks(reader: &mut dyn PcapReaderIterator, reading: &mut Reading) -> Op
             Err(PcapError::Eof) => return None,
             Err(PcapError::Incomplete(_)) => true,
             Err(PcapError::UnexpectedEof) => return Some(CUT.to_owned()),
+            Err(PcapError::BufferTooSmall) => return Some("a block is longer than 4 MiB".to_owned()),
             Err(_) => return Some("a block of the file is damaged".to_owned()),
         };
         if is_incomplete && reader.reader_exhausted() {
             return Some(CUT.to_owned());
         }
         if is_incomplete && reader.refill().is_err() {
-            return Some("a block is longer than 4 MiB".to_owned());
+            return Some("the file cannot be read further".to_owned());
         }
     }
+}
+
+/// The resolution of an interface's times: a power of 10, or with the highest bit of 2 (`if_tsresol` of pcapng).
+fn units_per_s(resolution: u8) -> u64 {
+    let exponent = u32::from(resolution & 0x7f);
+    let units = if resolution & 0x80 == 0 { 10_u64.checked_pow(exponent) } else { 2_u64.checked_pow(exponent) };
+    units.unwrap_or(u64::MAX)
 }
 
 impl Reading {
@@ -118,7 +126,7 @@ impl Reading {
                 if self.interfaces.len() >= MAX_INTERFACES {
                     return Some(format!("the file has more than {MAX_INTERFACES} interfaces"));
                 }
-                let units_per_s = about.ts_resolution().filter(|units| *units > 0).unwrap_or(1_000_000);
+                let units_per_s = units_per_s(about.if_tsresol);
                 let (link_type, offset_s) = (about.linktype.0, about.ts_offset());
                 self.interfaces.push(FileInterface { link_type, units_per_s, offset_s });
             }
@@ -135,13 +143,14 @@ impl Reading {
                 let number = if self.is_big_endian { u64::from_be_bytes } else { u64::from_le_bytes };
                 self.connections.add_lost(octets.map_or(0, number));
             }
+            PcapBlockOwned::NG(Block::SimplePacket(_)) => self.connections.add_unreadable(),
             PcapBlockOwned::NG(_) => {}
         }
         None
     }
 
     fn frame(&mut self, interface: u32, units: u64, bytes: &[u8], length_bytes: u32) {
-        let Some(found) = self.interfaces.get(interface as usize) else { return };
+        let Some(found) = self.interfaces.get(interface as usize) else { return self.connections.add_unreadable() };
         let Some(layer) = LinkLayer::of_number(found.link_type) else {
             *self.unsupported.entry(found.link_type).or_default() += 1;
             return;

@@ -97,8 +97,7 @@ pub(crate) struct Headers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Tcp(Segment),
-    /// A datagram with this many bytes.
-    Udp(u64),
+    Udp,
     /// A router says that a packet from `source` to `destination` was larger than this many bytes.
     TooLarge(u64),
 }
@@ -118,8 +117,8 @@ pub(crate) struct Segment {
     pub(crate) psh: bool,
     /// The window as written, before scaling.
     pub(crate) window: u16,
-    /// Only in a SYN.
-    pub(crate) options: SynOptions,
+    /// Only in a SYN; `None` if the capture lacks a part of them.
+    pub(crate) options: Option<SynOptions>,
     pub(crate) payload_bytes: u64,
 }
 
@@ -139,7 +138,7 @@ pub(crate) struct SynOptions {
 pub(crate) fn segment(bytes: &[u8], length_bytes: u32) -> Option<Segment> {
     match headers(LinkLayer::Ethernet, bytes, length_bytes)?.content {
         Content::Tcp(segment) => Some(segment),
-        Content::Udp(_) | Content::TooLarge(_) => None,
+        Content::Udp | Content::TooLarge(_) => None,
     }
 }
 
@@ -154,7 +153,7 @@ pub(crate) fn headers(layer: LinkLayer, bytes: &[u8], length_bytes: u32) -> Opti
     let ports = || Some((half(body, 0)?, half(body, 2)?));
     let (content, (source, destination)) = match ip.protocol {
         TCP => (Content::Tcp(tcp(body, body_bytes)?), ports()?),
-        UDP => (Content::Udp(u64::from(half(body, 4)?).saturating_sub(8)), ports()?),
+        UDP => (Content::Udp, ports()?),
         ICMP | ICMPV6 => return too_large(ip.protocol, body, link_bytes, is_outgoing),
         _ => return None,
     };
@@ -247,7 +246,7 @@ fn tcp(tcp: &[u8], body_bytes: usize) -> Option<Segment> {
         rst: flags & 0x04 != 0,
         psh: flags & 0x08 != 0,
         window: half(tcp, 14)?,
-        options: tcp.get(TCP_BYTES..header_bytes).filter(|_| syn).map(syn_options).unwrap_or_default(),
+        options: tcp.get(TCP_BYTES..header_bytes).filter(|_| syn).map(syn_options),
         payload_bytes: u64::try_from(payload_bytes).ok()?,
     })
 }
@@ -277,6 +276,8 @@ fn too_large(protocol: u8, icmp: &[u8], link_bytes: usize, is_outgoing: Option<b
         (ICMPV6, [2, 0]) => (IPV6, u64::from(word(icmp, 4)?)),
         _ => return None,
     };
+    // Old routers do not say how much they accept (RFC 1191, section 5).
+    (mtu_bytes > 0).then_some(())?;
     let packet = icmp.get(8..)?;
     let ip = Ip::of(ethertype, packet, usize::MAX)?;
     let ports = packet.get(ip.header_bytes..).filter(|_| ip.protocol == TCP)?;

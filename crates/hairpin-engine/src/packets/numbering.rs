@@ -6,7 +6,7 @@ use super::headers::Segment;
 pub(crate) struct Numbering {
     /// Bits by which this direction's sender shifts its windows, if it offered it.
     window_shift: Option<u8>,
-    /// Whether the SYN was captured, and with it whether windows are scaled.
+    /// Whether the SYN was captured with its options, and with it whether windows are scaled.
     has_syn: bool,
     /// The sequence number that counts as byte 0: the first one after the SYN (RFC 9293, section 3.4) and what is
     /// skipped after it.
@@ -22,12 +22,19 @@ impl Numbering {
     pub(crate) fn beginning(syn: &Segment, skipped_bytes: usize) -> Self {
         let skipped_bytes = u32::try_from(skipped_bytes).expect("a hello is short");
         let zero = syn.sequence.wrapping_add(1).wrapping_add(skipped_bytes);
-        Self { zero, end: 0, closed_at: None, window_shift: syn.options.window_shift, has_syn: true }
+        let options = syn.options.as_ref();
+        let window_shift = options.and_then(|options| options.window_shift);
+        Self { zero, end: 0, closed_at: None, window_shift, has_syn: options.is_some() }
     }
 
     /// A direction whose SYN was not captured: counts from this sequence number.
     pub(crate) fn from_the_middle(zero: u32) -> Self {
         Self { zero, end: 0, closed_at: None, window_shift: None, has_syn: false }
+    }
+
+    /// Whether this SYN begins the direction.
+    pub(crate) fn begins_with(&self, syn: &Segment) -> bool {
+        self.zero == syn.sequence.wrapping_add(1)
     }
 
     /// The byte number of `sequence`; 0 before byte 0.

@@ -181,6 +181,27 @@ fn a_router_that_refuses_a_packet_gives_the_connection_its_mtu() {
     assert_eq!(connections.finish(None).connections[0].path_mtu_bytes, Some(600));
 }
 
+#[test]
+fn a_port_that_is_used_again_without_a_fin_in_the_capture_is_another_connection() {
+    let mut frames = conversation();
+    frames.extend([ipv4(true, SYN, 9_000, 0, 0, 1), ipv4(true, ACK, 9_001, 1, 10, 1)]);
+    let seen = observed(&pcap(101, &frames, false));
+    assert_eq!(seen.connections.iter().map(|one| one.trace.packets.len()).collect::<Vec<_>>(), [5, 2]);
+}
+
+#[test]
+fn the_corpus_of_captures_is_replayed() {
+    let ethernet = behind(&[&[0; 12][..], &[0x08, 0]].concat(), conversation());
+    let valid = [
+        ("ethernet", pcap(1, &ethernet, false)),
+        ("raw-big-endian", pcap(101, &conversation(), true)),
+        ("loopback", pcap(0, &behind(&[2, 0, 0, 0], conversation()), false)),
+    ];
+    hairpin_testing::corpus::replay("captures", &valid, |input| {
+        read(input).is_ok_and(|seen| !seen.connections.is_empty())
+    });
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_reading_fail(

@@ -26,10 +26,10 @@ pub fn render_explanation(explanation: &Explanation, is_all: bool, look: &Look) 
             page.item("Cause     ", CODE, &cost(first));
             let others = others.iter().take(limit(MAX_CAUSES));
             page.section("Also", "", others.map(|cause| (PLAIN, format!("{}: {}", cause.code, told(cause)))));
-            let of_first =
-                explanation.connections.iter().find(|one| one.worst.is_some() && one.ends[1].contains(&first.place));
+            let is_there = |end: &str| end == first.place || end.ends_with(&format!("({})", first.place));
+            let of_first = explanation.connections.iter().find(|one| one.worst.is_some() && is_there(&one.ends[1]));
             if let Some(sequence) = of_first.and_then(|connection| connection.worst.as_ref()) {
-                page.heading("The longest exchange of it", &duration(sequence.duration_ns as f64));
+                page.heading("Its longest exchange", &duration(sequence.duration_ns as f64));
                 draw_exchange(&mut page, sequence);
             }
         }

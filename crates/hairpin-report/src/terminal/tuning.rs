@@ -32,7 +32,10 @@ pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
             TuneVerdict::Hurts | TuneVerdict::NotMade => WARN,
             TuneVerdict::NoEffect => PLAIN,
         };
-        let part = change.measured_share.map(|part| format!(", {} of it", share(part))).unwrap_or_default();
+        let part = change
+            .measured_share
+            .map(|part| format!(", {} of {}", share(part), what(tuning.metric)))
+            .unwrap_or_default();
         let predicted = change.predicted.as_ref().map(|range| range_of(tuning.metric, range));
         let predicted = predicted.map(|text| format!("; predicted {text}")).unwrap_or_default();
         let measured = match change.verdict {

@@ -120,7 +120,7 @@ fn pauses(events: &[Events], duration_ns: i64) -> Vec<usize> {
     let shortest = sorted.first().copied().unwrap_or(0).max(MIN_GAP_NS);
     let unlike = median.saturating_mul(PAUSE_TIMES).min(shortest.saturating_mul(PAUSE_TIMES_MIN));
     let least = (duration_ns / PAUSE_SHARE).max(unlike).max(1);
-    let begins = |place: usize| events[place].at_ns < 0 && events[place + 1].at_ns >= 0;
+    let begins = |place: usize| events[place].at_ns < 0 && events[place + 1].at_ns >= 0 && gaps[place] > 0;
     (0..gaps.len()).filter(|place| gaps[*place] >= least || begins(*place)).collect()
 }
 

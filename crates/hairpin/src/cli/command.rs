@@ -308,7 +308,7 @@ fn explain() -> Command {
             _ => argument.requires("link"),
         }))
         .arg(switch("quiet", "With --link: print no address and no seed").short('q'))
-        .arg(switch("all", "Print all causes, connections and states").conflicts_with("json"))
+        .arg(switch("all", "Print all causes, connections and states, as --json does").conflicts_with("json"))
         .arg(path("html", "FILE", "Also write a page to FILE, with the longest exchange packet by packet"))
         .arg(switch("json", "Print the explanation as one JSON object"))
         .after_help(

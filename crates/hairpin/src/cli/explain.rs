@@ -20,8 +20,7 @@ use hairpin_store::write_named;
 use super::exit::{Exit, Stopped};
 use super::link::LinkRunOptions;
 use super::output;
-use super::watched::{self, How, Place, unready};
-use crate::interrupt::Signals;
+use super::watched::{self, How, Place};
 
 /// Explains what the arguments name.
 ///
@@ -71,10 +70,11 @@ fn of_file(path: &Path) -> Result<Explanation, Stopped> {
 fn of_command(words: &[OsString], matches: &ArgMatches) -> Result<(Explanation, Exit), Stopped> {
     let link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
     let place = watched::place(link.as_ref(), matches.get_flag("own-network"))?;
-    let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
+    let signals = watched::catch_signals()?;
     let ran = watched::run(words, How { place, ..How::default() }, &signals)?;
     if ran.left > 0 && link.is_none() {
-        output::note(&format!("note  ended what the command left running: {} processes", ran.left));
+        let noun = if ran.left == 1 { "process" } else { "processes" };
+        output::note(&format!("note  ended what the command left running: {} {noun}", ran.left));
     }
     let tier = (!matches!(place, Place::Here)).then_some(Tier::OwnNamespace);
     Ok((of_observed(ran.observed, tier, words, ran.exit), ran.exit))
@@ -116,7 +116,7 @@ fn of_running(matches: &ArgMatches) -> Result<Explanation, Stopped> {
             return Err(Stopped::usage(format!("no process has the id {process} (hint: `pgrep NAME` prints ids)")));
         }
     };
-    let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
+    let signals = watched::catch_signals()?;
     let network = matches.get_one::<u32>("pid").and_then(|process| other_network(*process));
     let networks: Vec<&Path> = network.as_deref().into_iter().collect();
     let watch = Watch::begin(subject, &networks).map_err(|failure| Stopped::failed(&failure))?;

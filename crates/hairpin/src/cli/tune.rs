@@ -21,7 +21,7 @@ use super::exit::{Exit, Stopped};
 use super::explain::subject;
 use super::link::LinkRunOptions;
 use super::output;
-use super::watched::{self, How, Place, Ran, unready};
+use super::watched::{self, How, Place, Ran};
 use crate::interrupt::Signals;
 use crate::session::drawn_seed;
 
@@ -35,6 +35,8 @@ struct Tune {
     link: Option<LinkRunOptions>,
     has_own_network: bool,
     metric: TuneMetric,
+    /// The server whose exchanges are compared, as the first run has it.
+    server: Option<String>,
     pattern: Option<Regex>,
     signals: Signals,
     quiet: bool,
@@ -56,33 +58,38 @@ struct Arm {
 /// # Errors
 /// If the command cannot be run, or shows no value of the metric.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let mut link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
+    let link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
     let has_own_network = matches.get_flag("own-network") || link.is_some();
     let asked = changes(matches, has_own_network)?;
     watched::place(link.as_ref(), has_own_network)?;
     let pattern = pattern(matches)?;
-    let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))?;
+    let metric: Option<TuneMetric> =
+        matches.get_one::<String>("metric").map(|word| word.parse().map_err(Stopped::usage)).transpose()?;
+    if metric == Some(TuneMetric::Output) && pattern.is_none() {
+        return Err(Stopped::usage("--metric output needs --match (hint: --match 'took ([0-9.]+) ms')"));
+    }
+    let signals = watched::catch_signals()?;
     let words: Vec<OsString> = matches.get_many("COMMAND").unwrap_or_default().cloned().collect();
     let quiet = matches.get_flag("quiet");
     refuse_privileged(&words[0])?;
     let mut tune =
-        Tune { words, link: link.take(), has_own_network, metric: TuneMetric::Time, pattern, signals, quiet };
+        Tune { words, link, has_own_network, metric: TuneMetric::Time, server: None, pattern, signals, quiet };
     let first = tune.run(None, None)?;
     // Its addresses are printed once.
     tune.link.iter_mut().for_each(LinkRunOptions::say_nothing);
     let explanation = explain(first.observed, Tier::Packets, subject(&tune.words));
-    tune.metric = match matches.get_one::<String>("metric") {
-        Some(word) => word.parse().map_err(Stopped::usage)?,
+    // Samples of 1 ms do not measure an exchange.
+    let has_packets = explanation.packets.frames > 0;
+    tune.metric = match metric {
+        Some(metric) => metric,
         None if tune.pattern.is_some() => TuneMetric::Output,
-        None if mean_exchange_ns(&explanation).is_some() => TuneMetric::Exchange,
+        None if has_packets && mean_exchange_ns(&explanation, None).is_some() => TuneMetric::Exchange,
         None => TuneMetric::Time,
     };
-    if tune.metric == TuneMetric::Output && tune.pattern.is_none() {
-        return Err(Stopped::usage("--metric output needs --match (hint: --match 'took ([0-9.]+) ms')"));
-    }
+    tune.server = explanation.connections.first().map(|busiest| busiest.ends[1].clone());
     let (tried, not_tried) = if asked.is_empty() {
         let other = other_congestion_control();
-        let (tried, without) = suggestions(&explanation, tune.metric, other.as_deref());
+        let (tried, without) = suggestions(&explanation, tune.metric, other.as_deref(), max_rcvbuf_bytes());
         (tried, without.into_iter().map(without_option).collect())
     } else {
         (asked, Vec::new())
@@ -169,9 +176,16 @@ fn other_congestion_control() -> Option<String> {
     ["bbr", "cubic", "reno"].into_iter().find(|name| *name != used && tcp::may_use(name).is_ok()).map(str::to_owned)
 }
 
-/// Returns the mean duration of the exchanges with the server that takes most time.
-fn mean_exchange_ns(explanation: &Explanation) -> Option<f64> {
-    let busiest = explanation.connections.first().filter(|connection| connection.exchanges > 0)?;
+/// The largest receive buffer that programs may set (socket(7)).
+fn max_rcvbuf_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap_or_default();
+    text.trim().parse().unwrap_or(u64::MAX)
+}
+
+/// Returns the mean duration of the exchanges with a server, or with the one that takes most time if it has no connection.
+fn mean_exchange_ns(explanation: &Explanation, server: Option<&str>) -> Option<f64> {
+    let of_server = explanation.connections.iter().find(|connection| Some(connection.ends[1].as_str()) == server);
+    let busiest = of_server.or(explanation.connections.first()).filter(|connection| connection.exchanges > 0)?;
     Some(busiest.states.iter().map(|time| time.ns).sum())
 }
 
@@ -185,11 +199,7 @@ impl Tune {
             Some(Change::Options(changed)) => options = Some(changed),
             None => {}
         }
-        let place = match &self.link {
-            Some(link) => Place::Link(link),
-            None if self.has_own_network => Place::OwnNetwork,
-            None => Place::Here,
-        };
+        let place = Place::of(self.link.as_ref(), self.has_own_network);
         let how =
             How { place, sysctls: &sysctls, settings: &settings, options, keeps_output: self.pattern.is_some() };
         let ran = watched::run(&self.words, how, &self.signals)?;
@@ -214,7 +224,8 @@ impl Tune {
             TuneMetric::Time => Ok(ran.took.as_nanos() as f64),
             TuneMetric::Exchange => {
                 let explanation = explain(ran.observed, Tier::Packets, String::new());
-                mean_exchange_ns(&explanation).ok_or_else(|| missing("no exchange (hint: use --metric time)"))
+                mean_exchange_ns(&explanation, self.server.as_deref())
+                    .ok_or_else(|| missing("no exchange (hint: use --metric time)"))
             }
             TuneMetric::Output => {
                 let found = self.pattern.as_ref().and_then(|pattern| pattern.captures_iter(&ran.output).last());
@@ -261,7 +272,9 @@ impl Tune {
                 Err(why) => return Err(why),
             };
             if let Some(supervised) = supervised {
-                arm.held &= supervised.refused == 0 && supervised.met == supervised.changed;
+                let is_option = matches!(arm.suggestion, Some(Suggestion { change: Change::Options(_), .. }));
+                let is_set = supervised.refused == 0 && supervised.met == supervised.changed;
+                arm.held &= !is_option || (is_set && supervised.changed > 0);
                 arm.held_back += supervised.held_back;
             }
             arm.values.push(value);

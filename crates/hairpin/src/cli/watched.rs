@@ -70,7 +70,17 @@ pub(super) struct Ended {
     pub(super) output: Option<Output>,
 }
 
-/// Where a command runs. Makes networks of their own possible; call it before the first run.
+impl<'h> Place<'h> {
+    pub(super) fn of(link: Option<&'h LinkRunOptions>, has_own_network: bool) -> Self {
+        match link {
+            Some(link) => Self::Link(link),
+            None if has_own_network => Self::OwnNetwork,
+            None => Self::Here,
+        }
+    }
+}
+
+/// Returns where a command runs. Prepares this process to create network namespaces; call it before the first run.
 pub(super) fn place(link: Option<&LinkRunOptions>, has_own_network: bool) -> Result<Place<'_>, Stopped> {
     if link.is_some() || has_own_network {
         namespace::prepare().map_err(|why_not| {
@@ -78,11 +88,12 @@ pub(super) fn place(link: Option<&LinkRunOptions>, has_own_network: bool) -> Res
             if link.is_some() { Stopped::link(&failure) } else { Stopped::failed(&failure) }
         })?;
     }
-    Ok(match link {
-        Some(link) => Place::Link(link),
-        None if has_own_network => Place::OwnNetwork,
-        None => Place::Here,
-    })
+    Ok(Place::of(link, has_own_network))
+}
+
+/// Catches the signals that are forwarded to the command.
+pub(super) fn catch_signals() -> Result<Signals, Stopped> {
+    Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))
 }
 
 /// Runs the command. Its output goes to standard error, signals are forwarded to it, and what it leaves running is ended.
@@ -197,6 +208,6 @@ fn wait(guest: &mut Guest, signals: &Signals, leftovers: &Leftovers) -> Result<(
     }
 }
 
-pub(super) fn unready(error: std::io::Error) -> Failure {
+fn unready(error: std::io::Error) -> Failure {
     Failure::new(&error, format!("cannot prepare to watch: {error}"), "is a limit on open files (ulimit -n) reached?")
 }

@@ -23,6 +23,8 @@ const MAX_RESUME_NS: u64 = 20_000_000;
 const MIN_SILENT_SHARE: f64 = 0.8;
 const MIN_TIMES: usize = 2;
 const MIN_LONG_NS: u64 = 500_000_000;
+/// Maximum number of other connections that a full window is compared with.
+const MAX_COMPARED: usize = 1_000;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     if peer.connections.len() < 2 {
@@ -51,7 +53,7 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
         share: None,
         saved: Some(RangeNs { low: *lasted.first()?, high: *lasted.last()? }),
         evidence: vec![Fact::word(evidence::CLIENT, slow.observed.client.to_string())],
-        worst: slow.exchanges.iter().max_by_key(|exchange| exchange.duration_ns()).map(|exchange| (slow, exchange)),
+        worst: slow.longest(),
     };
     Some(
         judged
@@ -82,7 +84,7 @@ fn full(connection: &Connection) -> Vec<(u64, u64)> {
 
 /// Returns when the server last sent something to another client before this time.
 fn silent_since_ns(peer: &Peer, slow: &Connection, ns: u64) -> u64 {
-    let others = peer.connections.iter().filter(|one| !std::ptr::eq(*one, slow));
+    let others = peer.connections.iter().filter(|one| !std::ptr::eq(*one, slow)).take(MAX_COMPARED);
     let last = |other: &Connection| {
         let before = &other.packets()[..other.packets().partition_point(|packet| packet.at_ns <= ns)];
         let mut sent = before.iter().rev().filter(|one| one.from == End::Server && one.end_byte > one.first_byte);
@@ -93,7 +95,7 @@ fn silent_since_ns(peer: &Peer, slow: &Connection, ns: u64) -> u64 {
 
 /// Whether the server sent nothing to its other clients in this time, but did before, and soon after if it must have `resumed`.
 fn are_silent(peer: &Peer, slow: &Connection, (from_ns, until_ns): (u64, u64), resumed: bool) -> bool {
-    let others = peer.connections.iter().filter(|one| !std::ptr::eq(*one, slow));
+    let others = peer.connections.iter().filter(|one| !std::ptr::eq(*one, slow)).take(MAX_COMPARED);
     let sends = |connection: &Connection, from_ns: u64, until_ns: u64| {
         connection.sent_within(End::Server, from_ns, until_ns).next().is_some()
     };
@@ -101,7 +103,7 @@ fn are_silent(peer: &Peer, slow: &Connection, (from_ns, until_ns): (u64, u64), r
     let (mut active, mut silent) = (0, 0);
     for other in others {
         let before = sends(other, from_ns.saturating_sub(length_ns), from_ns);
-        let after = sends(other, until_ns, until_ns + MAX_RESUME_NS);
+        let after = sends(other, until_ns, until_ns.saturating_add(MAX_RESUME_NS));
         if before || after {
             active += 1;
             // The send buffer takes some data after the window has filled, and until then the others are served.

@@ -41,8 +41,7 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
 }
 
 fn judge_end<'p>(peer: &Peer, connection: &'p Connection, end: End) -> Option<Judged<'p>> {
-    let trace = &connection.observed.trace;
-    let samples = if end == End::Client { &trace.client.samples } else { &trace.server.samples };
+    let samples = connection.samples(end);
     if is_window_closed(samples, connection.mss_bytes()) {
         return None;
     }
@@ -59,12 +58,11 @@ fn judge_end<'p>(peer: &Peer, connection: &'p Connection, end: End) -> Option<Ju
     let share = (any_waits_ns(&waiting) / peer.elapsed_ns().max(1) as f64).min(1.0);
     let mut waits: Vec<f64> = waiting.iter().map(|message| message.waited_ns).collect();
     waits.sort_by(f64::total_cmp);
-    let longest = connection.exchanges.iter().max_by_key(|exchange| exchange.duration_ns());
     let judged = Judged {
         share: Some(share),
         saved: middle_half(&waits),
         evidence: vec![Fact::word(evidence::END, end.word())],
-        worst: longest.map(|exchange| (connection, exchange)),
+        worst: connection.longest(),
     };
     let sizes = waiting.iter().map(|message| message.bytes).collect();
     let queued = waiting.iter().map(|message| message.before).collect();
@@ -111,7 +109,7 @@ fn written(samples: &[SocketSample]) -> Vec<Written> {
             open.push_back((written, sample.at_ns, (written - before) as f64, not_sent as f64));
         }
         while let Some((_, at_ns, bytes, before)) = open.pop_front_if(|(end_byte, ..)| *end_byte <= sent) {
-            all.push(Written { at_ns, bytes, before, waited_ns: (sample.at_ns - at_ns) as f64 });
+            all.push(Written { at_ns, bytes, before, waited_ns: sample.at_ns.saturating_sub(at_ns) as f64 });
         }
         last = Some((written.max(last.map_or(0, |(before, _)| before)), sample.not_sent_bytes));
     }

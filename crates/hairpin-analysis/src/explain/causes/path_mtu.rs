@@ -20,6 +20,8 @@ pub(super) const RULE: Rule = Rule {
     ],
 };
 
+const MIN_MTU_V4: u64 = 576;
+const MIN_MTU_V6: u64 = 1_280;
 /// Minimum number of times that a packet is sent without an acknowledgment until chance is excluded.
 const MIN_SENT: u64 = 4;
 
@@ -34,7 +36,14 @@ struct NeverArrived {
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let both = [End::Client, End::Server];
-    let found = |connection: &Connection| both.iter().find_map(|from| never_arrived(connection, *from));
+    // Every path carries packets of this size (RFC 791, RFC 8200): a smaller one was lost for another reason.
+    let min_bytes = if peer.server.is_ipv4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
+    let is_large = |connection: &Connection, one: &NeverArrived| {
+        one.lost_bytes.saturating_sub(connection.observed.link_header_bytes) > min_bytes
+    };
+    let found = |connection: &Connection| {
+        both.iter().find_map(|from| never_arrived(connection, *from).filter(|one| is_large(connection, one)))
+    };
     let all: Vec<_> = peer.connections.iter().filter_map(|one| Some((one, found(one)?))).collect();
     let (worst, one) = all.iter().max_by_key(|(_, one)| one.lasted_ns)?;
     let mut lasted: Vec<f64> = all.iter().map(|(_, one)| one.lasted_ns as f64).collect();
@@ -43,11 +52,7 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
         share: Some((lasted.iter().sum::<f64>() / peer.elapsed_ns().max(1) as f64).min(1.0)),
         saved: middle_half(&lasted),
         evidence: vec![Fact::word(evidence::END, one.from.word())],
-        worst: worst
-            .exchanges
-            .iter()
-            .max_by_key(|exchange| exchange.duration_ns())
-            .map(|exchange| (*worst, exchange)),
+        worst: worst.longest(),
     };
     let header_bytes = worst.observed.link_header_bytes;
     let arrived_bytes =

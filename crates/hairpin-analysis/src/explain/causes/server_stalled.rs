@@ -20,6 +20,8 @@ const MAX_SPREAD_SHARE: f64 = 0.2;
 const MIN_TOGETHER_SHARE: f64 = 0.5;
 const MIN_TOGETHER: usize = 3;
 const MIN_STALLS: usize = 2;
+/// Maximum number of other connections that a stalled exchange is compared with.
+const MAX_COMPARED: usize = 1_000;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let works: Vec<(&Connection, &Exchange, u64)> =
@@ -56,10 +58,12 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
 
 /// Whether the server answered a later request of another connection before this one: then it was not busy elsewhere.
 fn is_other_answered(peer: &Peer, connection: &Connection, exchange: &Exchange) -> bool {
-    let others = peer.connections.iter().filter(|other| !std::ptr::eq(*other, connection));
-    others.into_iter().any(|other| {
+    let mut others = peer.connections.iter().filter(|other| !std::ptr::eq(*other, connection)).take(MAX_COMPARED);
+    others.any(|other| {
         let later = other.exchanges.partition_point(|one| one.extent.began_ns <= exchange.extent.began_ns);
         let next = other.exchanges.get(later);
-        next.is_some_and(|next| next.is_complete() && next.extent.ended_ns < exchange.extent.ended_ns - MIN_STALL_NS)
+        next.is_some_and(|next| {
+            next.is_complete() && next.extent.ended_ns < exchange.extent.ended_ns.saturating_sub(MIN_STALL_NS)
+        })
     })
 }

@@ -92,8 +92,7 @@ fn held_by_samples(connection: &Connection, exchange: &Exchange, span: &StateSpa
 
 /// Returns the samples of an end during a span of an exchange.
 fn during<'c>(connection: &'c Connection, exchange: &Exchange, end: End, span: &StateSpan) -> &'c [SocketSample] {
-    let trace = &connection.observed.trace;
-    let samples = if end == End::Client { &trace.client.samples } else { &trace.server.samples };
+    let samples = connection.samples(end);
     let [from, until] = [span.from_ns, span.until_ns]
         .map(|ns| samples.partition_point(|sample| sample.at_ns < exchange.extent.began_ns + ns));
     &samples[from..until]

@@ -88,7 +88,7 @@ fn a_segment_is_read_from_both_internet_protocols() {
         rst: false,
         psh: true,
         window: 0,
-        options: SynOptions::default(),
+        options: Some(SynOptions::default()),
         payload_bytes: 2,
     };
     for (frame, tcp, length_at) in [(frame_ipv4 as fn(_, _) -> _, 34, 16), (frame_ipv6, 54, 18)] {

@@ -31,6 +31,8 @@ const IS_VALID: libc::c_ulong = 0x4008_2102;
 /// `pidfd_open` of a thread that leads no process (Linux 6.9).
 const PIDFD_THREAD: u32 = libc::O_EXCL.cast_unsigned();
 
+/// Bytes that a program tells: its id, and the descriptor of the listener.
+pub(crate) const TOLD_BYTES: usize = 8;
 /// What the supervisor writes when it has the listener.
 const TAKEN: [u8; 1] = [1];
 
@@ -116,7 +118,7 @@ pub(crate) fn install_in(command: &mut Command, filter: Vec<sock_filter>, mut te
 
 /// Takes the listener of a program that runs [`install_in`], and lets it continue.
 pub(crate) fn listener(mut told: PipeReader, mut go: PipeWriter) -> io::Result<OwnedFd> {
-    let mut words = [0; 8];
+    let mut words = [0; TOLD_BYTES];
     told.read_exact(&mut words)?;
     let word = |at: usize| i32::from_ne_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
     let process = Pid::from_raw(word(0)).ok_or(io::ErrorKind::InvalidData)?;
@@ -158,10 +160,19 @@ pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, answer: Answer) {
     let _ = unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, &raw const response) };
 }
 
+/// The process of a thread, with which it shares its descriptors: kernels before 6.9 open no other threads.
+fn process_of(thread: u32) -> Option<Pid> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let id = text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
+    Pid::from_raw(id)
+}
+
 /// Returns a copy of a thread's descriptor. Close it at once: while it is open, the program's close(2) sends no FIN.
 pub(crate) fn borrow(thread: u32, descriptor: i32) -> io::Result<OwnedFd> {
     let id = i32::try_from(thread).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
     let of_process = pidfd_open(id, PidfdFlags::empty());
-    let owner = of_process.or_else(|_| pidfd_open(id, PidfdFlags::from_bits_retain(PIDFD_THREAD)))?;
+    let owner = of_process
+        .or_else(|_| pidfd_open(id, PidfdFlags::from_bits_retain(PIDFD_THREAD)))
+        .or_else(|why| process_of(thread).map_or(Err(why), |id| pidfd_open(id, PidfdFlags::empty())))?;
     Ok(pidfd_getfd(owner.as_fd(), descriptor, PidfdGetfdFlags::empty())?)
 }

@@ -6,12 +6,10 @@
 
 mod process;
 
-use std::io;
+use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use hairpin_model::options::OptionName;
@@ -30,11 +28,11 @@ use crate::wait::wait_with;
 /// What the supervisor did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Supervised {
-    /// Number of sockets on which the options were set.
+    /// Number of connect and listen calls at which the options were set.
     pub changed: u64,
-    /// Number of these on which the kernel had the requested values when the program continued.
+    /// Number of these at which the kernel had the requested values when the program continued.
     pub met: u64,
-    /// Number of sockets on which the kernel refused an option.
+    /// Number of calls at which the kernel refused an option.
     pub refused: u64,
     /// How often the program set such an option itself, without effect.
     pub held_back: u64,
@@ -53,14 +51,6 @@ impl Supervised {
     }
 }
 
-#[derive(Default)]
-struct Counts {
-    changed: AtomicU64,
-    met: AtomicU64,
-    refused: AtomicU64,
-    held_back: AtomicU64,
-}
-
 /// A program, with a supervisor if options are set.
 pub struct Program {
     pub guest: Guest,
@@ -69,8 +59,9 @@ pub struct Program {
 
 /// What remains of a program's supervisor when the program has ended.
 pub struct Supervision {
-    counts: Arc<Counts>,
-    thread: JoinHandle<io::Result<()>>,
+    thread: JoinHandle<io::Result<Supervised>>,
+    /// A copy of what the program tells the supervisor by, in case that it never does.
+    tell: PipeWriter,
 }
 
 impl Program {
@@ -95,12 +86,14 @@ impl Program {
             Some((network, group)) => Guest::start(command, network, group),
             None => Guest::start_here(command).map_err(NotStarted::Program),
         });
-        match (started.map_err(failed)?, supervision) {
+        match (started.map_err(|error| NotStarted::Program(error)).flatten(), supervision) {
             (Ok(guest), supervision) => Ok(Self { guest, supervision }),
-            // A program whose calls cannot be watched ends before it runs.
-            (Err(NotStarted::Program(error)), Some(supervision)) if error.kind() != io::ErrorKind::NotFound => {
-                Err(supervision.thread.join().ok().and_then(Result::err).map_or(NotStarted::Program(error), failed))
-            }
+            (Err(NotStarted::Program(error)), Some(supervision)) => Err(match supervision.why_not() {
+                // The supervisor had its filter, so the program itself could not be executed.
+                None => NotStarted::Program(error),
+                Some(why) if why.kind() == io::ErrorKind::InvalidData => failed(error),
+                Some(why) => failed(why),
+            }),
             (Err(why), _) => Err(why),
         }
     }
@@ -116,39 +109,39 @@ impl Supervision {
         let numbers: Vec<(i32, i32)> = options.iter().map(|(name, _)| foreign::number(name)).collect();
         let (told, tell) = io::pipe()?;
         let (go_reader, go) = io::pipe()?;
+        let mut supervisor = Supervisor { options: options.clone(), done: Supervised::default() };
+        let copy = tell.try_clone()?;
         seccomp::install_in(command, seccomp::filter(&numbers), tell, go_reader);
-        let counts = Arc::new(Counts::default());
-        let supervisor = Supervisor { options: options.clone(), counts: Arc::clone(&counts) };
         // `spawn` returns when the program runs, and until then it waits for the supervisor.
         let run = move || {
             supervisor.run(&seccomp::listener(told, go)?);
-            Ok(())
+            Ok(supervisor.done)
         };
         let thread = std::thread::Builder::new().name("supervisor".to_owned()).spawn(run)?;
-        Ok(Self { counts, thread })
+        Ok(Self { thread, tell: copy })
+    }
+
+    /// Returns why a program that was not started could not be supervised; `None` if it could.
+    fn why_not(mut self) -> Option<io::Error> {
+        // Ends the wait of a supervisor that the program has told nothing, with `InvalidData`.
+        drop(self.tell.write_all(&[0; seccomp::TOLD_BYTES]));
+        self.thread.join().ok().and_then(Result::err)
     }
 
     /// Returns what the supervisor did, once all processes with the filter have ended.
     pub fn finish(self) -> Supervised {
-        drop(self.thread.join());
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Supervised {
-            changed: count(&self.counts.changed),
-            met: count(&self.counts.met),
-            refused: count(&self.counts.refused),
-            held_back: count(&self.counts.held_back),
-        }
+        self.thread.join().ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 
 struct Supervisor {
     options: Options,
-    counts: Arc<Counts>,
+    done: Supervised,
 }
 
 impl Supervisor {
     /// Answers until no process has the filter.
-    fn run(&self, listener: &OwnedFd) {
+    fn run(&mut self, listener: &OwnedFd) {
         loop {
             let mut files = [PollFd::new(listener, PollFlags::IN)];
             if wait_with(&mut files, None).is_err() {
@@ -171,14 +164,14 @@ impl Supervisor {
         }
     }
 
-    fn answer(&self, listener: &OwnedFd, found: &Notification) -> Answer {
+    fn answer(&mut self, listener: &OwnedFd, found: &Notification) -> Answer {
         let descriptor = i32::try_from(found.arguments[0]).unwrap_or(-1);
         // If the call no longer waits, the thread's id may belong to another program.
         let socket = seccomp::borrow(found.thread, descriptor).ok();
         let socket = socket.filter(|socket| seccomp::is_valid(listener.as_fd(), found.id) && is_tcp(socket));
         match socket {
             Some(_) if found.call == libc::SYS_setsockopt => {
-                self.counts.held_back.fetch_add(1, Ordering::Relaxed);
+                self.done.held_back += 1;
                 return Answer::Done;
             }
             Some(socket) if !self.options.is_empty() => self.change(&socket),
@@ -187,18 +180,15 @@ impl Supervisor {
         Answer::Continue
     }
 
-    fn change(&self, socket: &OwnedFd) {
-        let count = |count: &AtomicU64| count.fetch_add(1, Ordering::Relaxed);
+    fn change(&mut self, socket: &OwnedFd) {
         match foreign::set(socket.as_fd(), &self.options) {
-            Ok(()) => count(&self.counts.changed),
-            Err(_) => count(&self.counts.refused),
-        };
+            Ok(()) => self.done.changed += 1,
+            Err(_) => self.done.refused += 1,
+        }
         let has = |(name, asked): (OptionName, &str)| {
             foreign::get(socket.as_fd(), name).is_ok_and(|value| is_met(name, asked, &value))
         };
-        if self.options.iter().all(has) {
-            count(&self.counts.met);
-        }
+        self.done.met += u64::from(self.options.iter().all(has));
     }
 }
 

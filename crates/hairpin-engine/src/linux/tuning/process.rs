@@ -47,6 +47,9 @@ fn affinity(value: &str) -> Result<Setting, String> {
 
 /// Starts something while the calling thread has these settings.
 pub(super) fn with<T>(settings: &[Setting], start: impl FnOnce() -> T) -> io::Result<T> {
+    if settings.is_empty() {
+        return Ok(start());
+    }
     let allowed = cpu::allowed()?;
     let set = settings.iter().try_for_each(|setting| match setting {
         Setting::Affinity(cpus) => cpu::pin(cpus),
@@ -57,10 +60,8 @@ pub(super) fn with<T>(settings: &[Setting], start: impl FnOnce() -> T) -> io::Re
         }
     });
     let started = set.map(|()| start());
-    if !settings.is_empty() {
-        cpu::pin(&allowed)?;
-        cpu::set_batch(false)?;
-        cpu::set_timer_slack(0);
-    }
+    cpu::pin(&allowed)?;
+    cpu::set_batch(false)?;
+    cpu::set_timer_slack(0);
     started
 }

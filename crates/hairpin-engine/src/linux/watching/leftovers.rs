@@ -23,15 +23,18 @@ impl Leftovers {
 
     /// Ends those that still run, after the command itself has ended. Returns how many there were.
     pub fn end(self) -> usize {
+        // What has ended waits for this process to reap it.
+        self.are_running();
         let found = self.0.processes().len();
         let deadline = Instant::now() + END_TIMEOUT;
         self.signal(Signal::TERM);
         while Instant::now() < deadline && self.are_running() {
             std::thread::sleep(POLL_INTERVAL);
         }
-        self.signal(Signal::KILL);
         let deadline = Instant::now() + END_TIMEOUT;
         while Instant::now() < deadline && self.are_running() {
+            // A process may start another one meanwhile.
+            self.signal(Signal::KILL);
             std::thread::sleep(POLL_INTERVAL);
         }
         found

@@ -42,6 +42,8 @@ const INTERVAL_PER_SOCKET: Duration = Duration::from_micros(50);
 const FIRST_DISCOVERY_INTERVAL: Duration = Duration::from_millis(3);
 const DISCOVERY_INTERVAL: Duration = Duration::from_millis(20);
 const FIRST: Duration = Duration::from_millis(500);
+/// A look for new sockets is followed by a pause of this many times its duration.
+const MIN_PAUSES: u32 = 10;
 /// Maximum number of sockets that are sampled, and of samples of each.
 const MAX_SOCKETS: usize = 1_000;
 const MAX_SAMPLES: usize = 200_000;
@@ -146,7 +148,8 @@ struct Watching {
     owners: HashMap<SocketAddr, ObservedProgram>,
     listening: BTreeSet<SocketAddr>,
     programs: BTreeSet<u32>,
-    udp_drops: BTreeMap<SocketAddr, (u64, u64)>,
+    /// Drops of each UDP socket, by inode: its address, and the first and the last count.
+    udp_drops: BTreeMap<u32, (SocketAddr, u64, u64)>,
     began: Instant,
     began_realtime_ns: u64,
     /// When the threads were looked at last.
@@ -198,6 +201,7 @@ impl Watching {
 
     fn run(mut self, stop: &AtomicBool) -> (ObservedPackets, ObservedPrograms) {
         let mut discovered = Instant::now();
+        let mut took = Duration::ZERO;
         while !stop.load(Ordering::Relaxed) {
             let began = Instant::now();
             for (number, place) in self.places.iter_mut().enumerate() {
@@ -207,12 +211,15 @@ impl Watching {
             }
             self.sample();
             let is_first = self.began.elapsed() < FIRST;
-            if discovered.elapsed() >= if is_first { FIRST_DISCOVERY_INTERVAL } else { DISCOVERY_INTERVAL } {
+            let interval = if is_first { FIRST_DISCOVERY_INTERVAL } else { DISCOVERY_INTERVAL };
+            if discovered.elapsed() >= interval.max(took.saturating_mul(MIN_PAUSES)) {
+                let looks = Instant::now();
                 // An error leaves the sockets that are known.
                 drop(self.discover());
                 self.look_at_threads();
                 self.observed.stopped_by_quota_ns = self.quota.ns();
                 discovered = Instant::now();
+                took = discovered.duration_since(looks);
             }
             let sockets = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
             let interval = MIN_INTERVAL.max(INTERVAL_PER_SOCKET.saturating_mul(sockets));
@@ -252,7 +259,9 @@ impl Watching {
                 closed.push((*place, *ends));
                 continue;
             };
-            sample.at_ns = at_ns;
+            // The wall clock may be set back.
+            sample.at_ns = at_ns.max(self.samples.get(ends).and_then(|all| all.last()).map_or(0, |last| last.at_ns));
+            let at_ns = sample.at_ns;
             let all = self.samples.entry(*ends).or_default();
             let is_like = |one: &SocketSample| SocketSample { at_ns, ..*one } == sample;
             // Of equal samples in a row the first and the last are kept: a change is between two samples.
@@ -277,6 +286,7 @@ impl Watching {
                 self.quota.add(&owner.process.to_string());
             }
         }
+        self.ends.clear();
         let (mut found, mut datagrams) = (Vec::new(), Vec::new());
         for (number, place) in self.places.iter_mut().enumerate() {
             place.sockets.each(Kind::Tcp, |socket| found.push((number, socket)))?;
@@ -320,19 +330,19 @@ impl Watching {
             };
             if is_ours {
                 self.owners.extend(owners.get(&inode).map(|owner| (local, owner.clone())));
-                let (first, last) = self.udp_drops.entry(local).or_insert((0, 0));
                 // A socket that existed before may have dropped before.
-                if *last == 0 && self.began.elapsed() < DISCOVERY_INTERVAL {
-                    *first = drops.into();
-                }
-                *last = drops.into();
+                let before = if self.subject == Subject::Children { 0 } else { drops.into() };
+                self.udp_drops.entry(inode).or_insert((local, before, before)).2 = drops.into();
             }
         }
         Ok(())
     }
 
     fn finish(mut self) -> (ObservedPackets, ObservedPrograms) {
-        let listen_overflows = self.places.iter_mut().map(|place| place.overflows.count()).sum();
+        // The counter is that of all programs of a namespace.
+        let is_ours = self.owns_places || !self.observed.full_queues.is_empty();
+        let overflows = self.places.iter_mut().map(|place| place.overflows.count());
+        let listen_overflows = if is_ours { overflows.sum() } else { 0 };
         for (number, place) in std::mem::take(&mut self.places).into_iter().enumerate() {
             if let Ok(packets) = place.packets {
                 packets.finish(number, &mut self.connections);
@@ -357,8 +367,8 @@ impl Watching {
             wait.from_ns += samples_later_ns;
             wait.until_ns += samples_later_ns;
         }
-        let dropped = self.udp_drops.iter().filter(|(_, (first, last))| last > first);
-        let udp_drops = dropped.map(|(address, (first, last))| (*address, name(address), last - first)).collect();
+        let dropped = self.udp_drops.values().filter(|(_, first, last)| last > first);
+        let udp_drops = dropped.map(|(address, first, last)| (*address, name(address), last - first)).collect();
         let observed = ObservedPrograms {
             stopped_by_quota_ns: self.quota.ns(),
             duration_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),

@@ -16,7 +16,6 @@ const INET_DIAG_SKMEMINFO: u16 = 7;
 const DROPS: usize = 8;
 const MESSAGE_BYTES: usize = 72;
 /// States of a socket (include/net/tcp_states.h).
-const ESTABLISHED: u8 = 1;
 const LISTEN: u8 = 10;
 /// Those with a peer and data: all but SYN_SENT, SYN_RECV, TIME_WAIT, CLOSE, LISTEN and NEW_SYN_RECV.
 const WITH_DATA: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
@@ -29,7 +28,6 @@ pub(super) struct Socket {
     pub(super) remote: SocketAddr,
     pub(super) inode: u32,
     pub(super) is_listening: bool,
-    pub(super) is_established: bool,
     /// Bytes in the receive queue; of a listening socket the connections that wait to be accepted.
     pub(super) receive_queue: u32,
     /// Bytes in the send queue; of a listening socket the length of that queue.
@@ -127,7 +125,6 @@ fn socket(body: &[u8]) -> Option<Socket> {
         remote: (address(24)?, port(6)?).into(),
         inode: word(body, 68)?,
         is_listening: state == LISTEN,
-        is_established: state == ESTABLISHED,
         receive_queue,
         send_queue,
         drops: memory.and_then(|memory| word(memory, DROPS * 4)).unwrap_or(0),
