@@ -100,6 +100,16 @@ fn without_a_needed_call_tune_says_so() {
     assert!(told.contains("pidfd_getfd(2), which some containers forbid"), "{told}");
 }
 
+/// The kernel allows one listener for a filter and those above it.
+#[test]
+fn a_program_that_is_supervised_already_is_refused() {
+    let place = Place::new();
+    let inner = [PROGRAM, "tune", "--change", "nodelay=on", "--", "true"];
+    let outer = ["tune", "--quiet", "--runs", "2", "--change", "nodelay=on", "--"];
+    let ran = place.hairpin(outer.into_iter().chain(inner).collect::<Vec<_>>()).with_code(3);
+    assert!(ran.stderr.contains("cannot set options of the program: Device or resource busy"), "{}", ran.stderr);
+}
+
 #[test]
 fn bad_input_is_refused_with_a_hint() {
     let place = Place::new();

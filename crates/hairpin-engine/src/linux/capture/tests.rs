@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::crossing::crossings;
 use super::packets::{crossed, packets};
 use super::{Frame, why_not};
-use crate::packets::headers::{Segment, SynOptions, segment};
+use crate::packets::headers::{Segment, segment};
 use crate::realtime::{Bracket, RealtimeMap};
 
 /// An Ethernet frame with an IPv4 header.
@@ -88,7 +88,7 @@ fn a_segment_is_read_from_both_internet_protocols() {
         rst: false,
         psh: true,
         window: 0,
-        options: Some(SynOptions::default()),
+        options: None,
         payload_bytes: 2,
     };
     for (frame, tcp, length_at) in [(frame_ipv4 as fn(_, _) -> _, 34, 16), (frame_ipv6, 54, 18)] {

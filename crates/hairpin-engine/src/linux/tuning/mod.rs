@@ -86,7 +86,7 @@ impl Program {
             Some((network, group)) => Guest::start(command, network, group),
             None => Guest::start_here(command).map_err(NotStarted::Program),
         });
-        match (started.map_err(|error| NotStarted::Program(error)).flatten(), supervision) {
+        match (started.map_err(NotStarted::Program).flatten(), supervision) {
             (Ok(guest), supervision) => Ok(Self { guest, supervision }),
             (Err(NotStarted::Program(error)), Some(supervision)) => Err(match supervision.why_not() {
                 // The supervisor had its filter, so the program itself could not be executed.
