@@ -113,7 +113,7 @@ pub mod evidence {
     pub const CONNECTIONS: &str = "connections";
     /// Median time to open a connection, in ns.
     pub const OPENING_NS: &str = "opening_ns";
-    /// Number of packets that were sent again, and of packets with payload.
+    /// Number of packets with payload that were lost and sent again, and of all packets with payload.
     pub const SENT_AGAIN: &str = "packets.sent_again";
     pub const SENT: &str = "packets.sent";
     /// The largest window that the receiver advertised while it limited the sender, in bytes.

@@ -247,19 +247,25 @@ fn a_lost_first_packet_is_named_and_a_lost_last_one_by_its_timer() {
 
 #[test]
 fn a_packet_that_the_capture_never_saw_is_found_by_the_gap_that_it_left() {
-    let mut scene = Scene::new(5 * MS, 0);
-    scene.send(End::Client, 20 * MS, 10);
-    for segment in 0..4 {
-        scene.send(End::Client, 20 * MS + (segment + 1) * 10_000, MSS);
-    }
-    // The capture is at the server: the first full segment was lost on the way, and arrived 12 ms later.
-    let lost = scene.packets.remove(4);
-    scene.packets.push(Packet { at_ns: lost.at_ns + 12 * MS, ..lost });
-    scene.ack(End::Server, 20 * MS + 5 * MS + 30_000, 10);
-    scene.send(End::Server, 20 * MS + 18 * MS, 10);
-    let connection = Connection::new(scene.observed());
-    assert_eq!(connection.packets().iter().filter(|packet| packet.arrived_ns.is_none()).count(), 1);
+    // The capture is at the server: the first full segment passes it later than the others.
+    let late = |by_ns: u64| {
+        let mut scene = Scene::new(5 * MS, 0);
+        scene.send(End::Client, 20 * MS, 10);
+        for segment in 0..4 {
+            scene.send(End::Client, 20 * MS + (segment + 1) * 10_000, MSS);
+        }
+        let lost = scene.packets.remove(4);
+        scene.packets.push(Packet { at_ns: lost.at_ns + by_ns, ..lost });
+        scene.ack(End::Server, 20 * MS + 5 * MS + 30_000, 10);
+        scene.send(End::Server, 20 * MS + by_ns + 6 * MS, 10);
+        Connection::new(scene.observed())
+    };
+    let lost = |connection: &Connection| connection.packets().iter().filter(|one| one.arrived_ns.is_none()).count();
+    let connection = late(12 * MS);
+    assert_eq!(lost(&connection), 1);
     assert!(connection.exchanges[0].ns_in(&[ExchangeState::FastRecovery]) > 10 * MS);
+    // The round trip to the client takes 10 ms, so it could not know of a gap of 3 ms.
+    assert_eq!(lost(&late(3 * MS)), 0);
 }
 
 #[test]

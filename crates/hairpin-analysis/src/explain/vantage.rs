@@ -9,7 +9,7 @@ use std::ops::Range;
 use hairpin_model::trace::End;
 use hairpin_model::{Packet, VantagePoint};
 
-/// A gap that is filled sooner was reordering (RFC 8985, section 6.2 waits a quarter of the round trip).
+/// A gap that is filled sooner was reordering, on any path.
 const MIN_LOSS_NS: u64 = 1_000_000;
 /// If at least this share of the packets was seen at both ends, those without an arrival were lost.
 const MIN_SEEN_TWICE: f64 = 0.5;
@@ -77,7 +77,7 @@ pub(super) fn at_both_ends(packets: &mut Vec<Packet>, shortest_ns: [Option<u64>;
     }
     let [client_ns, server_ns] = round_trips_ns.map(|ns| ns.unwrap_or(0) / 2);
     let base_ns = client_ns.max(server_ns);
-    let lost = lost(packets, round_trips_ns.iter().flatten().sum::<u64>() / 2);
+    let lost = lost(packets, round_trips_ns);
     for (place, packet) in packets.iter_mut().enumerate() {
         let (before_ns, after_ns) = match packet.from {
             End::Client => (client_ns, server_ns),
@@ -173,10 +173,11 @@ struct Lost {
     never_seen: Vec<(End, u64, Range<u64>)>,
 }
 
-fn lost(packets: &[Packet], round_trip_ns: u64) -> Lost {
-    let min_loss_ns = MIN_LOSS_NS.max(round_trip_ns / 4);
+/// A gap that is filled sooner than a round trip to the sender was reordering: the sender could not know of it.
+fn lost(packets: &[Packet], round_trips_ns: [Option<u64>; 2]) -> Lost {
     let mut lost = Lost::default();
-    for from in [End::Client, End::Server] {
+    for (from, round_trip_ns) in [End::Client, End::Server].into_iter().zip(round_trips_ns) {
+        let min_loss_ns = MIN_LOSS_NS.max(round_trip_ns.unwrap_or(0) / 10 * 9);
         let (mut highest, mut acked) = (None, 0);
         let mut sent: BTreeMap<u64, usize> = BTreeMap::new();
         let mut gaps: BTreeMap<u64, (u64, u64)> = BTreeMap::new();

@@ -1,9 +1,8 @@
 //! Lost data was sent again after a timer.
 
+use hairpin_model::Cause;
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::explanation::evidence;
-use hairpin_model::trace::End;
-use hairpin_model::{Cause, Packet};
 
 use super::super::peer::Peer;
 use super::super::rule::{Judged, MIN_SHARE, Rule};
@@ -23,19 +22,10 @@ pub(super) fn judge_losses<'p>(peer: &'p Peer, states: &[ExchangeState]) -> Opti
     Some(judged.with(evidence::SENT_AGAIN, Some(again as f64)).with(evidence::SENT, Some(all as f64)))
 }
 
-/// Returns how many packets with payload were sent again, and how many were sent.
+/// Returns how many packets with payload were lost, and how many were sent. One that only arrives late was not lost, although
+/// its bytes then seem to be sent again.
 pub(super) fn count_losses(peer: &Peer) -> (u64, u64) {
-    let (mut again, mut all) = (0_u64, 0_u64);
-    for connection in &peer.connections {
-        for from in [End::Client, End::Server] {
-            let mut highest = 0;
-            let carries = |packet: &&Packet| packet.from == from && packet.end_byte > packet.first_byte;
-            for packet in connection.packets().iter().filter(carries) {
-                all += 1;
-                again += u64::from(packet.first_byte < highest);
-                highest = highest.max(packet.end_byte);
-            }
-        }
-    }
-    (again, all)
+    let packets = peer.connections.iter().flat_map(|connection| connection.packets());
+    let with_payload = packets.filter(|packet| packet.end_byte > packet.first_byte);
+    with_payload.fold((0, 0), |(lost, all), packet| (lost + u64::from(packet.arrived_ns.is_none()), all + 1))
 }
