@@ -27,7 +27,7 @@ pub struct Suggestion {
 }
 
 /// Returns the changes that the causes suggest, and the causes for which there is none. `other_congestion_control` is one that
-/// programs may use beside the default, `max_rcvbuf_bytes` the largest receive buffer that they may set.
+/// programs may use instead of the default, `max_rcvbuf_bytes` the largest receive buffer that they may set.
 pub fn suggestions(
     explanation: &Explanation,
     metric: TuneMetric,

@@ -80,7 +80,7 @@ pub(super) fn exchanges(packets: &[Packet]) -> Vec<Extent> {
     found
 }
 
-/// Whether a packet of the client only permits more of the answer before it: it is short, and the server went on before it arrived.
+/// Whether a packet of the client only permits more of the answer before it: it is short, and the server continued before it arrived.
 /// HTTP/2 calls it WINDOW_UPDATE (RFC 9113, section 6.9).
 fn is_permission(packet: &Packet, next_of_server_ns: Option<u64>) -> bool {
     packet.end_byte - packet.first_byte <= MAX_PERMISSION_BYTES

@@ -106,7 +106,7 @@ pub(crate) fn install_in(command: &mut Command, filter: Vec<sock_filter>, mut te
         let id = std::process::id();
         tell.write_all(&id.to_ne_bytes())?;
         tell.write_all(&listener.to_ne_bytes())?;
-        // The listener closes on exec; the supervisor has its copy by then, or says that it has none. The pipe would not end,
+        // The listener closes on exec; the supervisor has its copy by then, or reports that it cannot have one. The pipe would not end,
         // because this process has both of its ends.
         let mut answer = [0];
         go.read_exact(&mut answer)?;

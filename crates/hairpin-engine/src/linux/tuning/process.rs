@@ -18,7 +18,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Parses `affinity=0+1`, `scheduling=batch` or `timer-slack=1us`. `None` if it is none of these settings.
+    /// Parses `affinity=0+1`, `scheduling=batch` or `timer-slack=1us`. `None` for any other text.
     ///
     /// # Errors
     /// Why the value is invalid.

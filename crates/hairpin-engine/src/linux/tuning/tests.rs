@@ -132,7 +132,7 @@ fn sixteen_hundred_connections_at_once_are_set() {
     );
 }
 
-/// A non-blocking connect, and a descriptor that another thread's close may have reused: the call goes on in each case.
+/// Non-blocking connects.
 #[test]
 fn connects_that_do_not_wait_are_set() {
     or_skip!(can_run());

@@ -80,7 +80,7 @@ impl Registry {
 
     /// Counts a datagram hello with that cookie. Returns the local address from which it is answered. `None` if no round or
     /// trial in progress has the cookie, if the hello came from another address than the client's, or too often: the answers
-    /// would go to somebody who did not ask.
+    /// would go to another host.
     pub(super) fn count_hello(&self, cookie: Cookie, from: SocketAddr, now: Instant) -> Option<SocketAddr> {
         let mut inner = self.inner();
         let expected = inner.get_mut(&cookie.0).filter(|expected| expected.client == from.ip().to_canonical())?;

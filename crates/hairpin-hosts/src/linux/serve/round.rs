@@ -235,8 +235,8 @@ impl Relay<'_> {
         }
     }
 
-    /// Receives the client's next message. An order must hold nothing that this version does not know: it would be ignored, and
-    /// the client would take the figures for those of what it ordered.
+    /// Receives the client's next message. Refuses an order with a field that this version does not know: the server would ignore it,
+    /// and the client would not notice.
     fn receive(&mut self) -> Result<Result<Message, ControlError>, Failure> {
         if self.order.is_some() {
             return Ok(self.client.receive(MESSAGE_TIMEOUT));
