@@ -161,6 +161,9 @@ def one_blocks_all():
     def client():
         def read(is_slow):
             conn = dial()
+            if is_slow and SLOW:
+                # Otherwise the buffer may grow so far that the server never waits.
+                conn.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200_000)
             while True:
                 if is_slow and SLOW:
                     time.sleep(0.3)

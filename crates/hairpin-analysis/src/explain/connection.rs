@@ -195,6 +195,12 @@ impl Connection {
         if end == End::Client { &trace.client.samples } else { &trace.server.samples }
     }
 
+    /// The payload of the largest packet of an end in an exchange, in bytes.
+    pub(super) fn largest_packet(&self, exchange: &Exchange, from: End) -> u64 {
+        let sent = self.sent_within(from, exchange.extent.began_ns, exchange.extent.ended_ns);
+        sent.map(|packet| packet.end_byte - packet.first_byte).max().unwrap_or(0)
+    }
+
     /// The longest exchange.
     pub(super) fn longest(&self) -> Option<(&Self, &Exchange)> {
         self.exchanges.iter().max_by_key(|exchange| exchange.duration_ns()).map(|exchange| (self, exchange))

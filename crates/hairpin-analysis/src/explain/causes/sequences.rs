@@ -2,6 +2,7 @@
 
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::explanation::evidence;
+use hairpin_model::trace::End;
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
@@ -15,9 +16,8 @@ const MIN_PATH_SHARE: f64 = 0.5;
 
 const PATH: [ExchangeState; 2] = [ExchangeState::Propagation, ExchangeState::Path];
 
-/// Messages that only give permission to send take at most this share of what they permit, for instance WINDOW_UPDATE (RFC 9113,
-/// section 6.9), and at most this number of bytes if they permit little.
-const MAX_PERMISSION_SHARE: f64 = 0.01;
+/// Messages that only give permission to send have packets of at most this number of bytes, for instance WINDOW_UPDATE (RFC 9113,
+/// section 6.9) with TLS.
 const MAX_PERMISSION_BYTES: f64 = 64.0;
 /// Bursts have at least this many full segments.
 const MIN_BURST_SEGMENTS: f64 = 4.0;
@@ -48,7 +48,10 @@ pub(super) fn judge_sequence(peer: &Peer) -> Option<Judged<'_>> {
 /// Whether the exchanges are bursts of equal size, each with a short message in the other direction.
 pub(super) fn is_windowed(peer: &Peer) -> bool {
     let mss_bytes = peer.connections.first().map_or(0, |connection| connection.mss_bytes()) as f64;
-    let sizes = |of: fn(&Exchange) -> u64| -> Vec<f64> { peer.complete().map(|(_, one)| of(one) as f64).collect() };
+    let bytes = |of: fn(&Exchange) -> u64| -> Vec<f64> { peer.complete().map(|(_, one)| of(one) as f64).collect() };
+    let packets = |from: End| -> Vec<f64> {
+        peer.complete().map(|(connection, one)| connection.largest_packet(one, from) as f64).collect()
+    };
     let is_burst = |bursts: Vec<f64>, permissions: Vec<f64>| {
         let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| quantile(bursts.clone(), share));
         let permission = quantile(permissions, 0.75);
@@ -56,10 +59,8 @@ pub(super) fn is_windowed(peer: &Peer) -> bool {
             return false;
         };
         let is_equal = high - low <= MAX_SPREAD * middle;
-        is_equal
-            && middle >= MIN_BURST_SEGMENTS * mss_bytes
-            && permission <= MAX_PERMISSION_BYTES.max(MAX_PERMISSION_SHARE * middle)
+        is_equal && middle >= MIN_BURST_SEGMENTS * mss_bytes && permission <= MAX_PERMISSION_BYTES
     };
-    is_burst(sizes(Exchange::reply_bytes), sizes(Exchange::request_bytes))
-        || is_burst(sizes(Exchange::request_bytes), sizes(Exchange::reply_bytes))
+    is_burst(bytes(Exchange::reply_bytes), packets(End::Client))
+        || is_burst(bytes(Exchange::request_bytes), packets(End::Server))
 }
