@@ -3,7 +3,7 @@
 use hairpin_model::explanation::evidence;
 use hairpin_model::options::OptionName;
 use hairpin_model::tuning::{Change, TuneMetric, TuneVerdict};
-use hairpin_model::{Cause, ExplainedCause, Explanation, FactValue, Figure, Options, RangeNs};
+use hairpin_model::{Cause, ExplainedCause, ExplainedConnection, Explanation, FactValue, Figure, Options, RangeNs};
 
 use crate::statistics::distribution::student_quantile;
 use crate::statistics::location::{mean, standard_deviation};
@@ -47,7 +47,6 @@ pub fn suggestions(
             }
             Cause::SlowStartAfterIdle => sysctl("net.ipv4.tcp_slow_start_after_idle", "0"),
             Cause::RetransmissionTimeOut => sysctl("net.ipv4.tcp_rto_min_us", "20000"),
-            Cause::PathMtu => sysctl("net.ipv4.tcp_mtu_probing", "2"),
             _ => None,
         };
         match change {
@@ -66,16 +65,8 @@ pub fn suggestions(
 /// What the end of a cause saves: the time of its waits, over all exchanges. Only rules that end the wait have a prediction: a
 /// larger window or another congestion control shortens it by an unknown part.
 fn predicted(cause: &ExplainedCause, explanation: &Explanation, metric: TuneMetric) -> Option<RangeNs> {
-    let ends_it = [
-        Cause::NagleMeetsDelayedAck,
-        Cause::NagleWaits,
-        Cause::ReceiveWindow,
-        Cause::SlowStartAfterIdle,
-        Cause::PathMtu,
-    ];
-    // What is compared is the time of the server that takes most.
-    let busiest = explanation.connections.first();
-    let is_compared = metric != TuneMetric::Exchange || busiest.is_none_or(|one| one.ends[1].contains(&cause.place));
+    let ends_it = [Cause::NagleMeetsDelayedAck, Cause::NagleWaits, Cause::ReceiveWindow, Cause::SlowStartAfterIdle];
+    let is_compared = metric != TuneMetric::Exchange || is_of_busiest(explanation, &cause.place);
     let saved = cause.saved_if_fixed_ns.filter(|_| is_compared && ends_it.contains(&cause.code))?;
     let number = |name: &str| {
         cause.evidence.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {
@@ -91,6 +82,17 @@ fn predicted(cause: &ExplainedCause, explanation: &Explanation, metric: TuneMetr
         TuneMetric::Time | TuneMetric::Output => return None,
     };
     Some(RangeNs { low: saved.low * factor * (1.0 - MARGIN), high: saved.high * factor * (1.0 + MARGIN) })
+}
+
+/// Whether a server is the one that takes most time, whose exchanges are compared, or one that this one calls.
+fn is_of_busiest(explanation: &Explanation, place: &str) -> bool {
+    let Some(busiest) = explanation.connections.first() else { return true };
+    let program = |end: &str| end.split_once(" (").map(|(program, _)| program.to_owned());
+    let server = program(&busiest.ends[1]);
+    let calls = |other: &ExplainedConnection| {
+        other.ends[1].contains(place) && server.is_some() && program(&other.ends[0]) == server
+    };
+    busiest.ends[1].contains(place) || explanation.connections.iter().any(calls)
 }
 
 /// Returns what a change saved: the mean of `before - after` over rounds, with Student's interval of the differences, at the
