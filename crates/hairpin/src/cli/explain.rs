@@ -20,7 +20,8 @@ use hairpin_store::write_named;
 use super::exit::{Exit, Stopped};
 use super::link::LinkRunOptions;
 use super::output;
-use super::watched::{self, How, Place};
+use super::start::How;
+use super::watched::{self, Place};
 
 /// Explains what the arguments name.
 ///
@@ -71,7 +72,7 @@ fn of_command(words: &[OsString], matches: &ArgMatches) -> Result<(Explanation, 
     let link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
     let place = watched::place(link.as_ref(), matches.get_flag("own-network"))?;
     let signals = watched::catch_signals()?;
-    let ran = watched::run(words, How { place, ..How::default() }, &signals)?;
+    let ran = watched::run(words, place, How::default(), &signals)?;
     if ran.left > 0 && link.is_none() {
         let noun = if ran.left == 1 { "process" } else { "processes" };
         output::note(&format!("note  ended what the command left running: {} {noun}", ran.left));

@@ -24,6 +24,7 @@ pub mod report;
 pub mod runs;
 pub mod serve;
 mod serve_list;
+mod start;
 mod tune;
 mod two_hosts;
 mod watched;

@@ -21,7 +21,8 @@ use super::exit::{Exit, Stopped};
 use super::explain::subject;
 use super::link::LinkRunOptions;
 use super::output;
-use super::watched::{self, How, Place, Ran};
+use super::start::How;
+use super::watched::{self, Place, Ran};
 use crate::interrupt::Signals;
 use crate::session::drawn_seed;
 
@@ -200,9 +201,8 @@ impl Tune {
             None => {}
         }
         let place = Place::of(self.link.as_ref(), self.has_own_network);
-        let how =
-            How { place, sysctls: &sysctls, settings: &settings, options, keeps_output: self.pattern.is_some() };
-        let ran = watched::run(&self.words, how, &self.signals)?;
+        let how = How { sysctls: &sysctls, settings: &settings, options, keeps_output: self.pattern.is_some() };
+        let ran = watched::run(&self.words, place, how, &self.signals)?;
         match ran.exit.code() {
             _ if ran.interrupted => Err(Stopped::with(Exit::Interrupted, "interrupted".to_owned())),
             0 => Ok(ran),

@@ -1,40 +1,21 @@
 //! Runs a command once, watched, and with socket options set from outside if any are given.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{ChildStdout, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted, is_in_foreground};
 use hairpin_engine::links::namespace;
-use hairpin_engine::tuning::{Program, Setting, Supervised, Supervision};
+use hairpin_engine::tuning::{Program, Supervised, Supervision};
 use hairpin_engine::watching::{Leftovers, Subject, Watch};
 use hairpin_model::observed::Observed;
-use hairpin_model::{Failure, FailureKind, Options};
+use hairpin_model::{Failure, FailureKind};
 
 use super::exit::{Exit, Stopped};
 use super::link::{LinkRunOptions, cannot_run, exit_code, run_over_link};
+use super::start::{Ended, How, Output};
 use crate::interrupt::Signals;
-use crate::linux::streams::to_standard_error;
-
-/// Number of bytes at the end of a command's output that are kept.
-const MAX_OUTPUT_BYTES: usize = 1 << 20;
-
-/// How a command runs.
-#[derive(Clone, Copy, Default)]
-pub(super) struct How<'h> {
-    pub(super) place: Place<'h>,
-    /// Settings of the command's own networks that have other values.
-    pub(super) sysctls: &'h [(String, String)],
-    /// Settings of its processes.
-    pub(super) settings: &'h [Setting],
-    /// With a supervisor that sets these options; `None` without one.
-    pub(super) options: Option<&'h Options>,
-    /// Keeps the output.
-    pub(super) keeps_output: bool,
-}
 
 /// Where a command runs.
 #[derive(Clone, Copy, Default)]
@@ -58,16 +39,6 @@ pub(super) struct Ran {
     pub(super) output: String,
     /// Number of processes that the command left running, and that were ended.
     pub(super) left: usize,
-}
-
-/// A command that has ended.
-#[derive(Default)]
-pub(super) struct Ended {
-    pub(super) interrupted: bool,
-    pub(super) observed: Observed,
-    pub(super) took: Duration,
-    pub(super) supervisions: Vec<Supervision>,
-    pub(super) output: Option<Output>,
 }
 
 impl<'h> Place<'h> {
@@ -97,11 +68,11 @@ pub(super) fn catch_signals() -> Result<Signals, Stopped> {
 }
 
 /// Runs the command. Its output goes to standard error, signals are forwarded to it, and what it leaves running is ended.
-pub(super) fn run(words: &[OsString], how: How<'_>, signals: &Signals) -> Result<Ran, Stopped> {
+pub(super) fn run(words: &[OsString], place: Place<'_>, how: How<'_>, signals: &Signals) -> Result<Ran, Stopped> {
     let leftovers = Leftovers::adopt();
-    let (exit, ended) = match how.place {
+    let (exit, ended) = match place {
         Place::Link(link) => run_over_link(link, how, signals)?,
-        _ => run_here(words, how, signals, &leftovers)?,
+        _ => run_here(words, matches!(place, Place::OwnNetwork), how, signals, &leftovers)?,
     };
     let left = leftovers.end();
     let Ended { interrupted, observed, took, supervisions, output } = ended;
@@ -112,12 +83,13 @@ pub(super) fn run(words: &[OsString], how: How<'_>, signals: &Signals) -> Result
 
 fn run_here(
     words: &[OsString],
+    has_own_network: bool,
     how: How<'_>,
     signals: &Signals,
     leftovers: &Leftovers,
 ) -> Result<(Exit, Ended), Stopped> {
     let failed = |failure: Failure| Stopped::failed(&failure);
-    let network = matches!(how.place, Place::OwnNetwork).then(namespace::fresh).transpose().map_err(failed)?;
+    let network = has_own_network.then(namespace::fresh).transpose().map_err(failed)?;
     let network = network.as_ref().map(namespace::path_of);
     if let Some(network) = &network {
         namespace::set_all(network, how.sysctls).map_err(failed)?;
@@ -145,45 +117,6 @@ fn run_here(
         output: Some(output),
     };
     Ok((Exit::Of(exit_code(status)), ended))
-}
-
-/// Where the output of a command goes: to standard error, and its end is kept if asked for.
-pub(super) struct Output {
-    keeps: bool,
-    reader: Option<JoinHandle<String>>,
-}
-
-impl Output {
-    pub(super) fn of(command: &mut Command, keeps: bool) -> Result<Self, Failure> {
-        command.stdout(if keeps { Stdio::piped() } else { to_standard_error()? });
-        Ok(Self { keeps, reader: None })
-    }
-
-    /// Begins to read. The command holds the write end of its output, so it is dropped.
-    pub(super) fn reader(self, command: Command, guest: &mut Guest) -> Self {
-        drop(command);
-        let output = if self.keeps { guest.pipes().1 } else { None };
-        Self { reader: output.map(|output| std::thread::spawn(move || pass_on(output))), ..self }
-    }
-
-    /// Returns the end of the output, once all that write it have ended.
-    fn text(self) -> String {
-        self.reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
-    }
-}
-
-/// Copies output to standard error, and returns the end of it.
-fn pass_on(mut output: ChildStdout) -> String {
-    let (mut kept, mut part) = (Vec::new(), [0; 8192]);
-    while let Ok(count @ 1..) = output.read(&mut part) {
-        // Without a reader, the output is kept all the same.
-        drop(std::io::stderr().write_all(&part[..count]));
-        kept.extend_from_slice(&part[..count]);
-        if kept.len() > 2 * MAX_OUTPUT_BYTES {
-            kept.drain(..kept.len() - MAX_OUTPUT_BYTES);
-        }
-    }
-    String::from_utf8_lossy(&kept).into_owned()
 }
 
 /// Waits until the command ends, and forwards signals to it: those of keys to all its processes, as a terminal does. Returns

@@ -10,7 +10,7 @@ use hairpin_engine::links::guest::{Group, GuestEvent, NotStarted};
 use hairpin_engine::tuning::{Program, Supervision};
 use hairpin_model::{Failure, FailureKind};
 
-use super::super::watched::How;
+use super::super::start::How;
 use super::account::Addresses;
 use crate::interrupt::Signals;
 use crate::linux::streams::to_standard_error;

@@ -23,7 +23,7 @@ use hairpin_report::words::left_out;
 
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::output;
-use super::super::watched::{Ended, How, Output};
+use super::super::start::{Ended, How, Output};
 use super::account::{self, Addresses};
 use super::far::{Far, Readiness};
 use super::request::LinkRequest;
