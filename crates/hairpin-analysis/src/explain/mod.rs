@@ -28,10 +28,7 @@ use hairpin_model::{
 
 use connection::{Connection, Exchange};
 use peer::{Peer, quantile};
-use rule::{Judged, Rule};
-
-/// A cause explains another one if it takes at least this part of the other's time.
-const MIN_EXPLAINING_SHARE: f64 = 0.5;
+use rule::{Judged, MIN_EXPLAINING_SHARE, Rule};
 
 /// A wait is drawn if it takes at least 1 / `MAX_WAITS` of the exchange.
 const MAX_WAITS: u64 = 20;

@@ -6,9 +6,9 @@ use hairpin_model::observed::{CpuWait, ObservedPrograms};
 use hairpin_model::trace::End;
 use hairpin_model::{Cause, CauseText, ExplainedCause, Fact};
 
-use super::MIN_EXPLAINING_SHARE;
 use super::connection::Connection;
 use super::peer::Peer;
+use super::rule::MIN_EXPLAINING_SHARE;
 use super::times::Times;
 
 /// Programs that wait for a CPU are a cause from this share of the time of the exchanges, and a quota is what stops them from

@@ -7,6 +7,9 @@ use hairpin_model::{Cause, Fact, RangeNs};
 use super::connection::{Connection, Exchange};
 use super::peer::{Peer, Waits};
 
+/// A cause explains another one if it takes at least this part of the other's time.
+pub(super) const MIN_EXPLAINING_SHARE: f64 = 0.5;
+
 /// A cause is named from this share of the time of the exchanges.
 pub(super) const MIN_SHARE: f64 = 0.15;
 

@@ -22,6 +22,7 @@ use super::link::LinkRunOptions;
 use super::output;
 use super::start::How;
 use super::watched::{self, Place};
+use crate::linux::programs::other_network;
 
 /// Explains what the arguments name.
 ///
@@ -95,14 +96,6 @@ pub(super) fn of_observed(observed: Observed, tier: Option<Tier>, words: &[OsStr
 /// The command as one text.
 pub(super) fn subject(words: &[OsString]) -> String {
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-}
-
-/// The network namespace of a process, if it is another one than that of this process.
-fn other_network(process: u32) -> Option<PathBuf> {
-    let path = PathBuf::from(format!("/proc/{process}/ns/net"));
-    let of = |path: &Path| std::fs::read_link(path).ok();
-    let (own, other) = (of(Path::new("/proc/self/ns/net"))?, of(&path)?);
-    (own != other).then_some(path)
 }
 
 /// Watches what runs already.

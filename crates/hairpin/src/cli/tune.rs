@@ -1,9 +1,6 @@
 //! `hairpin tune`: runs a command with one change at a time, and says which one helps.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::Metadata;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::ffi::OsString;
 
 use clap::ArgMatches;
 use hairpin_analysis::explain;
@@ -24,6 +21,7 @@ use super::output;
 use super::start::How;
 use super::watched::{self, Place, Ran};
 use crate::interrupt::Signals;
+use crate::linux::programs::{gains_privileges, max_rcvbuf_bytes};
 use crate::session::drawn_seed;
 
 /// Level of the intervals of all changes together.
@@ -72,7 +70,12 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let signals = watched::catch_signals()?;
     let words: Vec<OsString> = matches.get_many("COMMAND").unwrap_or_default().cloned().collect();
     let quiet = matches.get_flag("quiet");
-    refuse_privileged(&words[0])?;
+    if let Some(path) = gains_privileges(&words[0]) {
+        return Err(Stopped::usage(format!(
+            "{} gains privileges when it starts, and tune takes them (hint: run tune as the user that it becomes)",
+            path.display()
+        )));
+    }
     let mut tune =
         Tune { words, link, has_own_network, metric: TuneMetric::Time, server: None, pattern, signals, quiet };
     let first = tune.run(None, None)?;
@@ -136,30 +139,6 @@ fn changes(matches: &ArgMatches, has_own_network: bool) -> Result<Vec<Suggestion
     matches.get_many::<String>("change").unwrap_or_default().map(change).collect()
 }
 
-/// Refuses a program that gains privileges when it starts: with the filter of a supervisor it would not (no_new_privs, prctl(2)).
-fn refuse_privileged(program: &OsStr) -> Result<(), Stopped> {
-    let folders = std::env::var_os("PATH").filter(|_| !program.as_bytes().contains(&b'/')).unwrap_or_default();
-    let paths = std::env::split_paths(&folders).map(|folder| folder.join(program));
-    let found = paths.chain([program.into()]).find_map(|path| Some((std::fs::metadata(&path).ok()?, path)));
-    let own = std::fs::metadata("/proc/self").ok();
-    let gains = |file: &Metadata| {
-        let is_of = |same: fn(&Metadata, &Metadata) -> bool| own.as_ref().is_some_and(|own| same(own, file));
-        (file.mode() & SET_UID != 0 && !is_of(|own, file| own.uid() == file.uid()))
-            || (file.mode() & SET_GID != 0 && !is_of(|own, file| own.gid() == file.gid()))
-    };
-    match found {
-        Some((file, path)) if gains(&file) => Err(Stopped::usage(format!(
-            "{} gains privileges when it starts, and tune takes them (hint: run tune as the user that it becomes)",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// `S_ISUID` and `S_ISGID` (inode(7)).
-const SET_UID: u32 = 0o4000;
-const SET_GID: u32 = 0o2000;
-
 fn pattern(matches: &ArgMatches) -> Result<Option<Regex>, Stopped> {
     let Some(text) = matches.get_one::<String>("match") else { return Ok(None) };
     let pattern = Regex::new(text).map_err(|error| Stopped::usage(format!("--match `{text}`: {error}")))?;
@@ -175,12 +154,6 @@ fn pattern(matches: &ArgMatches) -> Result<Option<Regex>, Stopped> {
 fn other_congestion_control() -> Option<String> {
     let used = tcp::default_congestion_control();
     ["bbr", "cubic", "reno"].into_iter().find(|name| *name != used && tcp::may_use(name).is_ok()).map(str::to_owned)
-}
-
-/// The largest receive buffer that programs may set (socket(7)).
-fn max_rcvbuf_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap_or_default();
-    text.trim().parse().unwrap_or(u64::MAX)
 }
 
 /// Returns the mean duration of the exchanges with a server, or with the one that takes most time if it has no connection.

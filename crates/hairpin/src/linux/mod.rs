@@ -2,4 +2,6 @@
 
 pub mod interrupt;
 #[cfg(feature = "cli")]
+pub(crate) mod programs;
+#[cfg(feature = "cli")]
 pub(crate) mod streams;

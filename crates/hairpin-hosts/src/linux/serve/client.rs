@@ -13,7 +13,7 @@ use hairpin_transports::Cookie;
 
 use super::round;
 use super::sessions::NewSession;
-use super::shared::{AcceptedTicket, Shared, short};
+use super::shared::{AcceptedTicket, Shared, short, tool};
 use crate::dial::{now_unix_s, printable};
 use crate::proof::{Role, is_proof, proof};
 use crate::protocol::{Answer, AnyGreeting, Ask, Base64, DatagramsSeen, Greeting, Purpose, ServerInfo, VERSION};
@@ -181,8 +181,4 @@ impl Shared {
         };
         frames.send_any(&seen).is_ok()
     }
-}
-
-pub(super) fn tool() -> String {
-    concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned()
 }

@@ -25,7 +25,7 @@ use rustix::event::PollFlags;
 use serde_json::{Value, json};
 
 use super::lease::{MAX_TURN, Running};
-use super::shared::{AcceptedTicket, Shared, short};
+use super::shared::{AcceptedTicket, Shared, short, tool};
 use crate::dial::printable;
 use crate::tls::Tls;
 
@@ -250,7 +250,7 @@ impl Relay<'_> {
                 FailureKind::Unsupported,
                 format!(
                     "the server ({}) does not know what the client ({}) orders: {what}",
-                    super::client::tool(),
+                    tool(),
                     short(self.tool)
                 ),
                 "use the same version of Hairpin at both ends",

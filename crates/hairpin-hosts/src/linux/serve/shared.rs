@@ -75,3 +75,8 @@ impl Shared {
 pub(super) fn short(text: &str) -> String {
     printable(text).chars().take(100).collect()
 }
+
+/// Name and version of this Hairpin.
+pub(super) fn tool() -> String {
+    concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned()
+}
