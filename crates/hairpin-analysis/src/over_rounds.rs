@@ -103,13 +103,44 @@ impl<'r> OverRounds<'r> {
         let greatest: Vec<f64> = rounds.iter().map(|(_, all)| all.max).collect();
         let max = greatest.iter().copied().reduce(f64::max)?;
         let least = greatest.iter().copied().fold(max, f64::min);
+        let p50 = median(|all| all.p50);
+        let p90 = at_least(p50, of_tail(|all| all.p90));
+        let p99 = at_least(p90, of_tail(|all| all.p99));
+        let p999 = at_least(p99, of_tail(|all| all.p999));
         Some(LatencyFigures {
-            p50: median(|all| all.p50),
-            p90: of_tail(|all| all.p90),
-            p99: of_tail(|all| all.p99).filter(|_| samples >= SAMPLES_FOR_P99),
-            p999: of_tail(|all| all.p999).filter(|_| samples >= SAMPLES_FOR_P999),
+            p50,
+            p90,
+            p99: p99.filter(|_| samples >= SAMPLES_FOR_P99),
+            p999: p999.filter(|_| samples >= SAMPLES_FOR_P999),
             max: Some(if greatest.len() > 1 { Figure::new(max, least, max) } else { Figure::bare(max) }),
             mean: median(|all| all.mean),
         })
+    }
+}
+/// A percentile that is not below a lower one. Rounds whose tail is omitted count for the lower one alone, so the median of the others
+/// may be below it.
+fn at_least(lower: Option<Figure>, figure: Option<Figure>) -> Option<Figure> {
+    let floor = lower.map_or(f64::NEG_INFINITY, |lower| lower.value);
+    figure.map(|figure| Figure {
+        value: figure.value.max(floor),
+        high: figure.high.map(|high| high.max(floor)),
+        ..figure
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_not_below_a_lower_one() {
+        let p50 = Some(Figure::new(60.0, 54.0, 68.0));
+        let values = |figure: Option<Figure>| figure.map(|one| (one.value, one.low, one.high));
+        assert_eq!(values(at_least(p50, Some(Figure::new(59.0, 53.0, 59.5)))), Some((60.0, Some(53.0), Some(60.0))));
+        assert_eq!(values(at_least(p50, Some(Figure::new(72.0, 60.0, 87.0)))), Some((72.0, Some(60.0), Some(87.0))));
+        assert_eq!(
+            (values(at_least(p50, None)), values(at_least(None, Some(Figure::bare(5.0))))),
+            (None, Some((5.0, None, None)))
+        );
     }
 }
