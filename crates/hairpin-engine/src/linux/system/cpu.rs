@@ -44,9 +44,11 @@ pub(crate) fn set_timer_slack(ns: u64) {
 /// Sets the scheduling policy of the calling thread to `SCHED_BATCH`, or back to `SCHED_OTHER` (sched(7)).
 pub(crate) fn set_batch(is_batch: bool) -> io::Result<()> {
     let policy = if is_batch { libc::SCHED_BATCH } else { libc::SCHED_OTHER };
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: a live structure, which the kernel only reads; 0 is the calling thread.
-    super::done(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
+    // The kernel's `sched_param` is one number, the priority. musl has no such function, only glibc.
+    let priority: i32 = 0;
+    // SAFETY: a live number, which the kernel only reads; 0 is the calling thread.
+    let set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Requests time slices of 0.1 ms instead of a few ms for the calling thread (sched_setattr(2), `sched_runtime`). The
