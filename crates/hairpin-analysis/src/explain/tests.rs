@@ -453,6 +453,24 @@ fn samples_alone_show_exchanges_and_who_takes_their_time() {
 }
 
 #[test]
+fn times_that_no_clock_has_do_not_overflow() {
+    let scenes = (0..8_u16).map(|number| {
+        let mut scene = Scene::new(10_000, MS);
+        scene.port = 5 + number;
+        for exchange in 0..4 {
+            scene.send(End::Client, exchange * (u64::MAX / 8), 10).send(
+                End::Server,
+                exchange * (u64::MAX / 8) + u64::MAX / 9,
+                100,
+            );
+        }
+        scene
+    });
+    let explanation = of_all(scenes.collect());
+    assert_eq!(explanation.connections[0].exchanges, 32);
+}
+
+#[test]
 fn the_document_has_every_cause() {
     let document = include_str!("../../../../docs/explain.md");
     for cause in Cause::ALL {

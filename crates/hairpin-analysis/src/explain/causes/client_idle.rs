@@ -18,11 +18,11 @@ const MIN_PAUSES: usize = 3;
 
 fn judge(peer: &Peer) -> Option<Judged<'_>> {
     let inside = [ExchangeState::ClientIdle, ExchangeState::IdleOrHeld];
-    let idle = |exchange: &Exchange| exchange.idle_before_ns + exchange.ns_in(&inside);
+    let idle = |exchange: &Exchange| exchange.idle_before_ns.saturating_add(exchange.ns_in(&inside));
     let all: Vec<f64> = peer.exchanges().map(|(_, exchange)| idle(exchange) as f64).collect();
     let (idle_ns, pauses) = (all.iter().sum::<f64>(), all.len());
-    let between_ns: u64 = peer.exchanges().map(|(_, exchange)| exchange.idle_before_ns).sum();
-    let share = idle_ns / (peer.elapsed_ns() + between_ns).max(1) as f64;
+    let between_ns = peer.exchanges().map(|(_, exchange)| exchange.idle_before_ns).fold(0, u64::saturating_add);
+    let share = idle_ns / peer.elapsed_ns().saturating_add(between_ns).max(1) as f64;
     let median_ns = quantile(all, 0.5)?;
     let worst = peer.complete().max_by_key(|(_, exchange)| idle(exchange));
     (pauses >= MIN_PAUSES && share >= MIN_IDLE_SHARE && median_ns >= MIN_PAUSE_NS).then(|| Judged {

@@ -29,7 +29,7 @@ pub(super) fn judge_openings<'p>(
     }
     let mut lost: Vec<f64> = delayed.iter().map(|connection| lost_ns(connection) as f64).collect();
     lost.sort_by(f64::total_cmp);
-    let elapsed_ns = (peer.elapsed_ns() + peer.opening_ns()).max(1) as f64;
+    let elapsed_ns = peer.elapsed_ns().saturating_add(peer.opening_ns()).max(1) as f64;
     let worst = delayed.iter().filter_map(|connection| Some((*connection, connection.exchanges.first()?))).next();
     let judged = Judged { share: Some((lost.iter().sum::<f64>() / elapsed_ns).min(1.0)), worst, ..Judged::default() };
     Some(

@@ -232,7 +232,8 @@ impl Watching {
     /// Notes how long the programs' threads have waited for a CPU, and those that wait in a send call.
     fn look_at_threads(&mut self) {
         let from_ns = self.looked_ns;
-        let until_ns = realtime_ns().saturating_sub(self.began_realtime_ns);
+        // The wall clock may be set back.
+        let until_ns = realtime_ns().saturating_sub(self.began_realtime_ns).max(from_ns);
         self.looked_ns = until_ns;
         for Thread { process, waited_ns, sends_on } in self.tree.threads(&self.programs) {
             if waited_ns >= MIN_CPU_WAIT_NS && self.observed.cpu_waits.len() < MAX_NOTES {
