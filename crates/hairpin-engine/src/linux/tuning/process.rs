@@ -27,7 +27,7 @@ impl Setting {
         match name {
             "affinity" => Some(affinity(value)),
             "scheduling" if value == "batch" => Some(Ok(Self::Batch)),
-            "scheduling" => Some(Err(format!("`{text}` is not scheduling=batch"))),
+            "scheduling" => Some(Err(format!("unknown scheduling `{value}` (hint: use scheduling=batch)"))),
             "timer-slack" => {
                 let ns = parse::duration_ns(value).map_err(|refused| refused.to_string());
                 Some(ns.map(|ns| Self::TimerSlack(ns.max(1))))
