@@ -178,12 +178,13 @@ fn run_commands(
     }
     let kept = watched.as_ref().map(|(how, _)| Output::of(&mut command, how.keeps_output)).transpose()?;
     let began = Instant::now();
-    let mut supervisions = Vec::new();
+    let (mut supervisions, mut interrupted) = (Vec::new(), false);
     let place = (link.namespaces().near.as_path(), Group::Shared);
     let (outcome, kept) = match Program::start(&mut command, how.options, how.settings, Some(place)) {
         Ok(mut program) => {
             let kept = kept.map(|kept| kept.reader(command, &mut program.guest));
-            let outcome = wait_for_command(&mut program.guest, link, signals)?;
+            let (outcome, was_signalled) = wait_for_command(&mut program.guest, link, signals)?;
+            interrupted = was_signalled;
             supervisions.extend(program.end());
             (outcome, kept)
         }
@@ -195,6 +196,7 @@ fn run_commands(
     supervisions.extend(supervision);
     if let Some((_, ended)) = watched {
         (ended.took, ended.supervisions, ended.output) = (took, supervisions, kept);
+        ended.interrupted = interrupted;
     }
     if let Some(status) = status.filter(|status| !status.success()) {
         output::note(&format!("warning: the far command ended early ({status})"));
@@ -202,8 +204,9 @@ fn run_commands(
     Ok(outcome)
 }
 
-/// Waits until the command ends, and forwards signals to it. If the link fails, ends the command.
-fn wait_for_command(guest: &mut Guest, link: &RunningLink, signals: &Signals) -> Result<Outcome, Failure> {
+/// Waits until the command ends, and forwards signals to it; also returns whether there were any. If the link fails, ends the command.
+fn wait_for_command(guest: &mut Guest, link: &RunningLink, signals: &Signals) -> Result<(Outcome, bool), Failure> {
+    let mut interrupted = false;
     loop {
         let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| {
             Failure::new(
@@ -213,14 +216,15 @@ fn wait_for_command(guest: &mut Guest, link: &RunningLink, signals: &Signals) ->
             )
         })?;
         match woken {
-            GuestEvent::Ended(status) => return Ok(Outcome::Ended(status)),
+            GuestEvent::Ended(status) => return Ok((Outcome::Ended(status), interrupted)),
             GuestEvent::Others(ready) if ready[0] => {
                 guest.end(END_TIMEOUT);
-                return Ok(Outcome::LinkFailed);
+                return Ok((Outcome::LinkFailed, interrupted));
             }
             GuestEvent::Others(_) => {
                 let keys_reach_command = is_in_foreground();
                 for signal in signals.take() {
+                    interrupted = true;
                     // The terminal has already sent signals of keys to the command. Some programs react differently
                     // to a second signal.
                     if !(keys_reach_command && Signals::is_of_a_key(signal)) {
