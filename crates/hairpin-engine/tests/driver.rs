@@ -460,7 +460,7 @@ fn messages_carry_the_nonce_that_the_receiver_quotes() {
             self.0.store(true, Ordering::Relaxed);
         }
     }
-    for (size, quoted) in [(24, 7), (23, 0)] {
+    for (size, quoted) in [(32, 7), (31, 0)] {
         let stop = AtomicBool::new(false);
         let unix = hairpin_transports::find("unix-datagram").expect("it is built");
         let load = Load {

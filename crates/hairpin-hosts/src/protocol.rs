@@ -155,7 +155,12 @@ mod tests {
         };
         let order = |flow| {
             let round = RoundOrder::of(Case::of(flow), 5);
-            json!(Message::Order(Box::new(EndOrder { round, cookie: [3; 16], reports_progress: true })))
+            json!(Message::Order(Box::new(EndOrder {
+                round,
+                cookie: [3; 16],
+                reports_progress: true,
+                datagram_key: None
+            })))
         };
         let about = ServerInfo { limits: Limits::parse("rate=1mbit,duration=1s").unwrap(), ..ServerInfo::default() };
         let exchange = Exchange {

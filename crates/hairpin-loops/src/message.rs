@@ -1,12 +1,6 @@
 //! The content of a message: its sequence number in the first bytes (8, or as many as fit), then a fixed pattern.
 
-/// The byte of the pattern at `index`.
-#[inline]
-fn pattern(index: usize) -> u8 {
-    #[expect(clippy::cast_possible_truncation, reason = "the pattern repeats every 256 bytes on purpose")]
-    let byte = (index as u8).wrapping_mul(31).wrapping_add(7);
-    byte
-}
+use hairpin_transports::pattern;
 
 /// A buffer of `len` bytes of the pattern.
 pub fn patterned(len: usize) -> Vec<u8> {

@@ -33,6 +33,10 @@ fact_names! {
         DELIVERED_CE = "tcp_info.delivered_ce",
         /// Messages dropped because the receive buffer was full (`SK_MEMINFO_DROPS`).
         SOCKET_DROPS = "socket.drops",
+        /// Datagrams that were not from the other end, and were dropped; only for datagrams between hosts.
+        STRAYS = "socket.strays",
+        /// ICMP errors, which anyone may have sent, and which were ignored; only for datagrams between hosts.
+        ICMP_ERRORS = "socket.icmp_errors",
         /// Completed sends with `MSG_ZEROCOPY`; present only with the option `zerocopy`.
         ZEROCOPY_COMPLETED = "zerocopy.completed",
         /// Sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`); present

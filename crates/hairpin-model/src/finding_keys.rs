@@ -192,6 +192,9 @@ keys! {
     ROUNDS_MOVED = "rounds-on-one-and-then-two-cpus" in "count";
     ROUND = "round" in "count";
     SILENT = "silent" in "ns";
+    // strays
+    STRAYS = "strays" in "count";
+    ICMP_ERRORS = "icmp-errors" in "count";
     // retransmission
     RESENT = "segments-sent-again" in "count";
     BY_FAST = "of-them-by-fast-retransmit" in "count";

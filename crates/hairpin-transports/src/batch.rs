@@ -45,6 +45,8 @@ impl Run {
 impl Batch {
     /// Maximum messages that one call receives or sends (`UIO_MAXIOV`, linux/uio.h).
     pub const MAX_MESSAGES: usize = 1024;
+    /// Minimum size of a slot for messages of a transport with boundaries: the hello of a datagram flow must fit too.
+    pub const MIN_MESSAGE_SLOT_BYTES: usize = 48;
     /// Minimum size of the area: the largest packet into which the kernel joins datagrams (udp(7), `UDP_GRO`).
     const MIN_AREA_BYTES: usize = 64 * 1024;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hairpin_model::{Binding, Options, Waiting};
 
 use crate::system::random;
+use crate::wires::codes::Codes;
 
 /// The parameters with which an end opens.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Setup {
     pub port: u16,
     /// Identifies the client, see [`Cookie`].
     pub cookie: Cookie,
+    /// Codes of the messages of a datagram flow between hosts; `None` if messages have no codes.
+    pub codes: Option<Codes>,
     /// Addresses of the server; `None` if both ends are on this host, at the loopback address.
     pub server: Option<ServerAddresses>,
     /// Local address, ports and interface of a client.
@@ -49,7 +52,8 @@ impl Setup {
     /// Both ends are on this host, at any port, with default options and an all-zero cookie.
     pub fn new(waiting: Waiting, timeout: Duration, largest_message: usize) -> Self {
         let (options, binding) = (Options::default(), Binding::default());
-        Self { options, waiting, timeout, largest_message, port: 0, cookie: Cookie::default(), server: None, binding }
+        let cookie = Cookie::default();
+        Self { options, waiting, timeout, largest_message, port: 0, cookie, codes: None, server: None, binding }
     }
 
     /// Time-out of accept and connect.

@@ -4,6 +4,7 @@
 
 mod batches;
 mod closing;
+mod codes;
 mod connections;
 mod delivery;
 mod ends;
@@ -96,6 +97,8 @@ const CHECKS: &[(&str, IsFor, Check)] = &[
         |subject| subject.is_network() && !subject.is_stream(),
         links::overtaken_hello,
     ),
+    ("messages with codes, and those of strangers", Subject::has_datagram_flows, codes::strangers),
+    ("batches of messages with codes", Subject::has_datagram_flows, codes::batches),
     ("other clients before the client", |subject| subject.is_network() && subject.is_stream(), links::strangers),
     ("options are granted and read back", ALL_OF_THEM, options::granted),
     ("options are refused", ALL_OF_THEM, options::refused),

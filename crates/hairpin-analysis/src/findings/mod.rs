@@ -45,6 +45,7 @@ mod sender_bursts;
 mod server_work;
 mod shared_connection;
 mod stack_dominated;
+mod strays;
 mod udp_receive_overrun;
 mod udp_send_overrun;
 mod unexplained_loss;
@@ -64,7 +65,7 @@ pub const ALL: &[Detector] = detectors![
     many_small_segments[SendCall] nagle_meets_delayed_ack[Nagle DelayedAck] nagle_waits[Nagle] noisy_machine
     own_send_queue[CongestionWindow] placement_lottery rate_not_reached
     retransmission[FastRecovery TailLossProbe RetransmissionTimeout] rounds_left_out run_queue[WaitingForCpu] sender_bursts
-    server_work[ServerProgram] shared_connection stack_dominated[SendCall] udp_receive_overrun udp_send_overrun unexplained_loss wake_up_dominated[WakeUp]
+    server_work[ServerProgram] shared_connection stack_dominated[SendCall] strays udp_receive_overrun udp_send_overrun unexplained_loss wake_up_dominated[WakeUp]
 ];
 
 /// Minimum share of the latency; a cause that explains less is a note.

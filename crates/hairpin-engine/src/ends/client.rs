@@ -5,6 +5,7 @@
 //! inside it; the client takes the answers received until then. So each message was answered, answered late, dropped
 //! and counted, or is still inside the path.
 
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,11 +13,13 @@ use std::time::Duration;
 use hairpin_model::flow::{ConnectionUse, Direction, Observer};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, FailureKind, Flow, Noise, RoundOrder, Streamed,
+    Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, FailureKind, Flow, Noise, Protocol, RoundOrder,
+    Streamed,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
+use super::codes::{DatagramKey, codes};
 use super::one_way::{self, EndCounts, OneWay, Peer};
 use super::opening::{
     self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unacknowledged_bytes,
@@ -167,9 +170,11 @@ impl Client<'_> {
         let context = Context { clock: *clock, order, card, end: End::Client, binding: self.binding };
         let mut observers = Observers::begin(context);
         let cookie = Cookie::draw().map_err(|error| no_cookie(&error))?;
+        let has_codes = self.host.across.is_some() && card.protocol == Protocol::Udp;
+        let key = has_codes.then(draw_key).transpose().map_err(|error| no_cookie(&error))?;
         let address = match &mut self.server {
             Some(server) => {
-                let listening = server.listening(order, cookie)?;
+                let listening = server.listening(order, cookie, key)?;
                 self.host.across.map_or(listening, |at| at.to_string())
             }
             None if order.case.is_emulated() => FAR.v4.to_string(),
@@ -178,7 +183,11 @@ impl Client<'_> {
         let pinned = self.host.enter_and_pin(&order.case.ends, End::Client)?;
         let server_namespace = self.link.as_ref().map(|link| link.namespaces().far.as_path());
         observers.mark(Mark::Opening { pinned, address: Some(&address), server_namespace });
-        let setup = Setup { binding: self.binding, ..setup(order, End::Client, cookie, self.host.across) };
+        let setup = Setup {
+            binding: self.binding,
+            codes: key.map(|key| codes(&key, End::Client)),
+            ..setup(order, End::Client, cookie, self.host.across)
+        };
         let connect_ns = clock.now_ns();
         let flow = order.case.primary();
         allow_descriptors(End::Client, flow)?;
@@ -285,6 +294,14 @@ impl Client<'_> {
         }
         Ok(RoundEnd { client_result, facts, server: report, seen, link })
     }
+}
+
+fn draw_key() -> io::Result<DatagramKey> {
+    let [Cookie(first), Cookie(second)] = [Cookie::draw()?, Cookie::draw()?];
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(&first);
+    key[16..].copy_from_slice(&second);
+    Ok(key)
 }
 
 fn no_cookie(error: &std::io::Error) -> Failure {

@@ -4,6 +4,7 @@
 //! code is therefore the same on every host and over every carrier of [`crate::control`].
 
 pub mod client;
+pub mod codes;
 mod credit;
 mod one_way;
 pub mod opening;
@@ -18,6 +19,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{Case, EndSettings, Failure, FailureKind, Placement, RoundOrder, Waiting};
 use serde::{Deserialize, Serialize};
 
+use self::codes::DatagramKey;
 use crate::links::namespace;
 use crate::placement::{Cpus, place};
 use hairpin_loops::clock::RealClock;
@@ -32,6 +34,9 @@ pub struct EndOrder {
     /// limits. The server always reports progress during one-way loads.
     #[serde(default)]
     pub reports_progress: bool,
+    /// Key of the messages' codes, for a datagram flow between hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagram_key: Option<DatagramKey>,
 }
 
 /// The machine on which an end runs. It supplies what the order leaves open.

@@ -11,6 +11,7 @@ use hairpin_model::{
 };
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
+use super::codes::codes;
 use super::one_way::{self, OneWay, Peer};
 use super::opening::{
     self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unopened,
@@ -56,7 +57,7 @@ pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) {
 
 fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> Result<EndReport, Failure> {
     let order = receive_order(control).map_err(|error| error.failure("the client"))?;
-    let EndOrder { round, cookie, reports_progress } = order;
+    let EndOrder { round, cookie, reports_progress, datagram_key } = order;
     let case = &round.case;
     // Orders are not trusted, so they are checked against this end's limits.
     let flow = case.primary();
@@ -75,6 +76,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let mut observers = Observers::begin(context);
     let pinned = host.enter_and_pin(&case.ends, End::Server)?;
     let mut setup = setup(&round, End::Server, Cookie(cookie), host.across);
+    setup.codes = datagram_key.map(|key| codes(&key, End::Server));
     if case.crosses_a_network() && !card.reliable {
         setup.timeout = setup.timeout.min(LINK_SILENCE);
     }

@@ -13,6 +13,7 @@ use hairpin_model::round::Purpose;
 use hairpin_model::{EndKind, EndReport, Failure, RoundOrder};
 use hairpin_transports::Cookie;
 
+use super::codes::DatagramKey;
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::{failure, leave, spawn};
 use crate::control::channel::Channel;
@@ -74,7 +75,12 @@ impl Server {
     }
 
     /// Sends the order and returns the address on which the server listens.
-    pub fn listening(&mut self, round: &RoundOrder, cookie: Cookie) -> Result<String, Failure> {
+    pub fn listening(
+        &mut self,
+        round: &RoundOrder,
+        cookie: Cookie,
+        datagram_key: Option<DatagramKey>,
+    ) -> Result<String, Failure> {
         let patience = self.patience;
         let agreed = agree(self.channel()?, patience);
         agreed.map_err(|error| self.with_exit_status(&error))?;
@@ -83,7 +89,8 @@ impl Server {
             // `sample_every` asks for the samples, and a server of an earlier version ignores it.
             order.purpose = Purpose::Untraced;
         }
-        self.send(&Message::Order(Box::new(EndOrder { round: order, cookie: cookie.0, reports_progress: false })))?;
+        let order = EndOrder { round: order, cookie: cookie.0, reports_progress: false, datagram_key };
+        self.send(&Message::Order(Box::new(order)))?;
         match self.receive()? {
             Message::Listening(address) => Ok(address),
             other => Err(unexpected(&other)),

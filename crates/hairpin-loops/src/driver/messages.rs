@@ -5,7 +5,7 @@ use hairpin_transports::Batch;
 use super::DriverError;
 use hairpin_model::flow::Observer;
 
-use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, number, stamp};
+use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, STAMP_PLACE, number, stamp};
 
 /// Minimum bytes from one timestamped message to the next: few enough for a distribution, many enough to be cheap.
 const BYTES_PER_STAMP: usize = 8192;
@@ -13,7 +13,7 @@ const BYTES_PER_STAMP: usize = 8192;
 /// Returns N, a power of two: one in N messages of this size carries a timestamp (byte stream) or is recorded (with
 /// boundaries). Returns `None` if none does, or a message has no room for a timestamp.
 pub fn stamp_every(size_bytes: usize, boundaries: bool, observer: Observer) -> Option<u64> {
-    let least = if boundaries { HEADER_BYTES + STAMP_BYTES } else { STAMP_BYTES };
+    let least = if boundaries { STAMP_PLACE + STAMP_BYTES } else { STAMP_BYTES };
     let every = match observer {
         Observer::Sampled => BYTES_PER_STAMP.div_ceil(size_bytes.max(1)).next_power_of_two() as u64,
         Observer::Recorder => 1,
@@ -25,7 +25,7 @@ pub fn stamp_every(size_bytes: usize, boundaries: bool, observer: Observer) -> O
 /// Size of the nonce that a receiver quotes, at the end of a message.
 const NONCE_BYTES: usize = 8;
 /// Minimum size of a message that has room for a nonce after header and timestamp.
-const NONCE_FROM_BYTES: usize = HEADER_BYTES + STAMP_BYTES + NONCE_BYTES;
+const NONCE_FROM_BYTES: usize = STAMP_PLACE + STAMP_BYTES + NONCE_BYTES;
 
 /// The nonce of a message with boundaries, which the receiver quotes; 0 if the message has no room for a nonce.
 #[inline]

@@ -3,7 +3,8 @@
 //! On a byte stream, the lowest bit of every byte is the phase, so a reader finds the position where the phase
 //! changes without knowing where writes begin. The first 8 bytes of some messages encode a time in the upper 7 bits
 //! of each byte. On transports with message boundaries, a message begins with 8 little-endian bytes: the lowest bit is
-//! the phase, the other bits are the sequence number within the phase. If there is room, 8 bytes with the time follow.
+//! the phase, the other bits are the sequence number within the phase. The next 8 bytes are free for a code
+//! ([`hairpin_transports::Codes`]). If there is room, 8 bytes with the time follow.
 
 /// Warm-up or measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub enum Phase {
 /// Size of the header of a message with boundaries, in bytes.
 pub const HEADER_BYTES: usize = 8;
 pub const STAMP_BYTES: usize = 8;
+/// Place of the time in a message with boundaries.
+pub const STAMP_PLACE: usize = 16;
 /// Maximum time that a byte stream can encode, in ns: 2.2 years.
 const MAX_NS: u64 = (1 << 56) - 1;
 
@@ -33,7 +36,7 @@ impl Phase {
 #[inline]
 pub fn number(message: &mut [u8], phase: Phase, sequence: u64, at_ns: u64) {
     message[..HEADER_BYTES].copy_from_slice(&(sequence << 1 | phase as u64).to_le_bytes());
-    if let Some(stamp) = message.get_mut(HEADER_BYTES..HEADER_BYTES + STAMP_BYTES) {
+    if let Some(stamp) = message.get_mut(STAMP_PLACE..STAMP_PLACE + STAMP_BYTES) {
         stamp.copy_from_slice(&at_ns.to_le_bytes());
     }
 }
@@ -44,7 +47,7 @@ pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
     let word = |at: usize| Some(u64::from_le_bytes(message.get(at..at + 8)?.try_into().ok()?));
     let first = word(0)?;
     // The phase is the lowest bit of the first byte.
-    Some((Phase::of(message[0]), first >> 1, word(HEADER_BYTES).unwrap_or(0)))
+    Some((Phase::of(message[0]), first >> 1, word(STAMP_PLACE).unwrap_or(0)))
 }
 
 /// Encodes a time on a byte stream. Times beyond 2.2 years become 0, which means no time.
@@ -93,11 +96,12 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        let mut message = [9; 18];
+        let mut message = [9; 26];
         number(&mut message, Phase::Measured, 0x0102_0304, 0x55);
-        assert_eq!(message, [9, 6, 4, 2, 0, 0, 0, 0, 0x55, 0, 0, 0, 0, 0, 0, 0, 9, 9]);
+        assert_eq!(message[..16], [9, 6, 4, 2, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
+        assert_eq!(message[16..], [0x55, 0, 0, 0, 0, 0, 0, 0, 9, 9]);
         assert_eq!(read(&message), Some((Phase::Measured, 0x0102_0304, 0x55)));
-        assert_eq!(read(&message[..12]), Some((Phase::Measured, 0x0102_0304, 0)), "too short for a time");
+        assert_eq!(read(&message[..20]), Some((Phase::Measured, 0x0102_0304, 0)), "too short for a time");
         assert_eq!(read(&message[..7]), None);
     }
 

@@ -90,8 +90,11 @@ fn run_with<C: Clock, O: Observe>(
         is_open: true,
     };
     // One extra byte, to detect messages that are too long.
-    let (slots, size) =
-        if order.boundaries { (order.batch, order.write_size_bytes + 1) } else { (1, order.read_size_bytes) };
+    let (slots, size) = if order.boundaries {
+        (order.batch, (order.write_size_bytes + 1).max(Batch::MIN_MESSAGE_SLOT_BYTES))
+    } else {
+        (1, order.read_size_bytes)
+    };
     let every = stamp_every(order.write_size_bytes, order.boundaries, order.observer);
     let mut run = Run {
         order,

@@ -15,7 +15,7 @@ const ALL: &[(&str, &str)] = texts![
     "cpu-contention" "cpu-quota" "delayed-ack" "drift" "echo-stalled" "generator-late" "limited-cpu" "link-drops" "link-late"
     "link-saturated" "machine-states" "many-small-segments" "nagle-meets-delayed-ack" "nagle-waits"
     "noisy-machine" "own-send-queue" "placement-lottery" "rate-not-reached" "retransmission" "rounds-left-out"
-    "run-queue" "sender-bursts" "server-work" "shared-connection" "stack-dominated" "udp-receive-overrun" "udp-send-overrun" "unexplained-loss"
+    "run-queue" "sender-bursts" "server-work" "shared-connection" "stack-dominated" "strays" "udp-receive-overrun" "udp-send-overrun" "unexplained-loss"
     "wake-up-dominated"
 ];
 

@@ -54,7 +54,7 @@ impl Batch {
 
     /// Removes the pieces that are not messages. `is_message` gets the received part of a piece, and the piece's full
     /// length, which may be larger. Returns the number of pieces kept.
-    pub(crate) fn keep(&mut self, mut is_message: impl FnMut(&[u8], usize) -> bool) -> usize {
+    pub(crate) fn keep(&mut self, mut is_message: impl FnMut(&mut [u8], usize) -> bool) -> usize {
         let mut kept = 0;
         for run in &mut self.runs[..self.filled] {
             let Run { start, length, piece, full_length } = *run;
@@ -63,7 +63,7 @@ impl Batch {
             let mut end = start;
             for from in (start..start + length.max(1)).step_by(piece) {
                 let to = (from + piece).min(start + length);
-                if is_message(&self.area[from..to], if several { to - from } else { full_length }) {
+                if is_message(&mut self.area[from..to], if several { to - from } else { full_length }) {
                     if end != from {
                         self.area.copy_within(from..to, end);
                     }

@@ -1,5 +1,6 @@
 //! Shared code of the transports: deadlines, errors, and checks of setups.
 
+pub(crate) mod codes;
 #[cfg(target_os = "linux")]
 pub(crate) mod internet;
 #[cfg(target_os = "linux")]

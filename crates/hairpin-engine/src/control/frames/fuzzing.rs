@@ -148,7 +148,7 @@ mod tests {
     fn the_corpus_of_control_frames_is_replayed() {
         let order = |transport, kept| {
             let round = RoundOrder { warm_up: Extent::Count(1), ..RoundOrder::of(Case::ping_pong(transport), kept) };
-            Message::Order(Box::new(EndOrder { round, cookie: [7; 16], reports_progress: true }))
+            Message::Order(Box::new(EndOrder { round, cookie: [7; 16], reports_progress: true, datagram_key: None }))
         };
         let report = EndReport { seen_cpus: vec![0, 1], system_calls: Some(9), ..EndReport::default() };
         let report = Message::Report(Box::new(report));

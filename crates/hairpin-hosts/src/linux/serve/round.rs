@@ -498,7 +498,12 @@ mod tests {
     #[test]
     fn a_field_that_this_version_does_not_know_is_found_and_its_absence_is_not() {
         let round = RoundOrder::of(Case::of(Flow::ping_pong("tcp")), 5);
-        let order = json!(Message::Order(Box::new(EndOrder { round, cookie: [3; 16], reports_progress: false })));
+        let order = json!(Message::Order(Box::new(EndOrder {
+            round,
+            cookie: [3; 16],
+            reports_progress: false,
+            datagram_key: None
+        })));
         let read = |said: &Value| json!(serde_json::from_value::<Message>(said.clone()).unwrap());
         assert_eq!(first_unknown(&order, &read(&order)), None);
         for (place, path) in [

@@ -34,6 +34,8 @@ pub enum HelloKind {
     Confirm = 6,
     /// From a datagram server: the flow is open.
     Welcome = 7,
+    /// From either end of a datagram flow between hosts: it sends no more.
+    End = 8,
 }
 
 /// Second byte of a hello.
@@ -48,6 +50,8 @@ pub type Nonce = [u8; 16];
 
 /// Time without an answer after which a client repeats its datagram.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// ICMP errors in a row, each after another hello, that are not believed.
+const MAX_DOUBTFUL_ERRORS: u32 = 2;
 /// Maximum connections that have not sent their hello yet. One more closes the oldest.
 const MAX_PENDING: usize = 16;
 
@@ -66,7 +70,7 @@ fn kind_of(start: &[u8]) -> Option<HelloKind> {
     if start.get(1).is_some_and(|version| *version != VERSION) {
         return None;
     }
-    [HelloKind::Hello, HelloKind::Challenge, HelloKind::Confirm, HelloKind::Welcome]
+    [HelloKind::Hello, HelloKind::Challenge, HelloKind::Confirm, HelloKind::Welcome, HelloKind::End]
         .into_iter()
         .find(|kind| start.first() == Some(&(*kind as u8)))
 }
@@ -111,6 +115,22 @@ pub(crate) fn welcome_again(socket: BorrowedFd<'_>, cookie: &Cookie) {
 /// Number of welcomes sent across a link, since a link may lose some.
 const WELCOMES_ACROSS_A_LINK: u32 = 3;
 
+/// Whether an ICMP error may have caused a socket's error (`icmp_err_convert` in net/ipv4/icmp.c).
+pub(crate) fn is_icmp_error(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::ENOPROTOOPT
+                | libc::ENETUNREACH
+                | libc::EHOSTUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EPROTO
+        )
+    )
+}
+
 /// Sends the hello on a connected socket.
 pub(crate) fn send_hello(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
     let sent = socket::send(socket.as_fd(), &encode_hello(HelloKind::Hello, cookie, &[0; 16]), true);
@@ -140,11 +160,20 @@ pub(crate) fn connect(
     let mut message = encode_hello(HelloKind::Hello, cookie, &[0; 16]);
     let (mut sent, mut answers) = (0, 0);
     let mut is_due = true;
+    // Anyone can send an ICMP error: the first ones are not believed.
+    let mut doubtful = MAX_DOUBTFUL_ERRORS;
+    let mut is_doubtful = |source: &io::Error| {
+        let is_so = doubtful > 0 && is_icmp_error(source);
+        doubtful -= u32::from(is_so);
+        is_so
+    };
     received::report_headers(socket.as_fd(), setup.server.is_some());
     while let Some(left) = deadline.left() {
         if is_due {
-            socket::send(socket.as_fd(), &message, false).map_err(error("send a hello to"))?;
-            sent += 1;
+            match socket::send(socket.as_fd(), &message, false) {
+                Err(source) if !is_doubtful(&source) => return Err(error("send a hello to")(source)),
+                _ => sent += 1,
+            }
         }
         is_due = true;
         if poll_once(socket, left.min(RETRY_INTERVAL)).map_err(error("wait for an answer from"))? {
@@ -162,6 +191,7 @@ pub(crate) fn connect(
                     _ => is_due = false,
                 },
                 Err(source) if source.kind() == io::ErrorKind::WouldBlock => is_due = false,
+                Err(source) if is_doubtful(&source) => {}
                 Err(source) => return Err(error("receive an answer from")(source)),
             }
         }
@@ -441,7 +471,7 @@ mod tests {
             repeated_kind(start, bytes.len(), &OWN);
             prop_assert_eq!(parse(&bytes, &OWN), None, "a hello of another round");
             let written = parse_hello(&bytes).map(|(kind, cookie, nonce)| encode_hello(kind, &cookie, &nonce));
-            prop_assert!(!is_like_one || written.is_some() == (4..8).contains(&kind));
+            prop_assert!(!is_like_one || written.is_some() == (4..9).contains(&kind));
             prop_assert!(written.is_none_or(|written| written[..] == bytes));
         }
     }

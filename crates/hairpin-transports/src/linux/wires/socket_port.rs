@@ -9,7 +9,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, SenderState, Waiting, fact_names};
 use socket2::{Socket, Type};
 
-use super::hello::{self, Handshake};
+use super::hello::{self, Handshake, HelloKind};
 use super::offload::Offload;
 use super::port::{BatchResult, Miss, Port, unsupported};
 use super::socket_kind::{SocketKind, facts};
@@ -20,6 +20,7 @@ use crate::system::descriptor::{WRITABLE, poll, send_file, set_nonblocking};
 use crate::system::messages::Messages;
 use crate::system::{socket, sockopt, timestamping};
 use crate::wire::{Cookie, Segments, Setup};
+use crate::wires::codes::{Codes, HEAD_BYTES};
 use crate::wires::ip_header::IpHeader;
 
 /// Zero-copy sends between two reads of completions. The kernel merges consecutive completions.
@@ -44,6 +45,8 @@ pub(crate) struct SocketPort {
     extra_calls: u64,
     sends_since_read: u32,
     messages: Messages,
+    /// Set for a datagram flow between hosts, whose messages have codes.
+    sealed: Option<Box<Sealed>>,
 }
 
 impl SocketPort {
@@ -66,31 +69,48 @@ impl SocketPort {
             extra_calls: 0,
             sends_since_read: 0,
             messages: Messages::default(),
+            sealed: setup.codes.clone().filter(|_| kind.is_datagram()).map(|codes| Box::new(Sealed::new(codes))),
         }
     }
 
-    /// Whether the datagram of `bytes` bytes is a repeated hello. Answers a confirmation with another welcome.
+    /// Whether the datagram of `bytes` bytes is a message, something else, or the end of the flow. Answers a repeated
+    /// confirmation with another welcome.
     #[inline(always)]
-    fn handle_hello(&self, start: &[u8], bytes: usize) -> bool {
-        let Some(cookie) = &self.hello else { return false };
-        let kind = hello::repeated_kind(start, bytes, cookie);
-        if kind == Some(hello::HelloKind::Confirm) {
-            hello::welcome_again(self.socket.as_fd(), cookie);
+    fn examine(&mut self, start: &mut [u8], bytes: usize) -> Datagram {
+        let Some(cookie) = &self.hello else { return if bytes == 0 { Datagram::End } else { Datagram::Message } };
+        match hello::repeated_kind(start, bytes, cookie) {
+            Some(HelloKind::Confirm) => {
+                hello::welcome_again(self.socket.as_fd(), cookie);
+                Datagram::Other
+            }
+            Some(HelloKind::End) if self.sealed.is_some() && start.len() == bytes => Datagram::End,
+            Some(_) => Datagram::Other,
+            None => match &mut self.sealed {
+                None if bytes == 0 => Datagram::End,
+                None => Datagram::Message,
+                Some(sealed) => sealed.examine(start),
+            },
         }
-        kind.is_some()
     }
 
     /// Receives the available messages in one call.
     fn receive_many(&mut self, into: &mut Batch, may_block: bool) -> Result<BatchResult, Miss> {
+        if self.sealed.as_ref().is_some_and(|sealed| sealed.has_ended) {
+            return Err(Miss::Ended);
+        }
         let socket = self.socket.as_fd();
-        match self.offload {
-            Some(_) => into.receive_joined(socket, may_block)?,
-            None => into.receive_messages(socket, may_block, self.kind.is_datagram())?,
+        let received = match self.offload {
+            Some(_) => into.receive_joined(socket, may_block),
+            None => into.receive_messages(socket, may_block, self.kind.is_datagram()),
+        };
+        if let Err(error) = received {
+            return Err(self.miss_of(error));
         }
         let mut ended = false;
         let pieces = into.keep(|start, bytes| {
-            ended |= bytes == 0;
-            bytes > 0 && !self.handle_hello(start, bytes)
+            let examined = self.examine(start, bytes);
+            ended |= examined == Datagram::End;
+            examined == Datagram::Message
         });
         match (pieces, ended) {
             (0, true) => Err(Miss::Ended),
@@ -179,13 +199,173 @@ impl SocketPort {
         Ok(())
     }
 
-    /// Sends the empty datagram that ends a flow.
+    /// Sends the datagram that ends a flow: an empty one, or between hosts one with the cookie.
     fn send_end(&self) {
-        let sent = socket::send(self.socket.as_fd(), &[], false);
+        let cookie = self.hello.filter(|_| self.sealed.is_some());
+        let with_cookie = cookie.map(|cookie| hello::encode_hello(HelloKind::End, &cookie, &[0; 16]));
+        let end = with_cookie.as_ref().map_or(&[][..], |end| end);
+        let sent = socket::send(self.socket.as_fd(), end, false);
         if sent.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
             // The other end's queue is full: waits a moment. If the datagram is not sent, the other end times out.
             let _ = poll(self.socket.as_fd(), WRITABLE, Duration::from_millis(100));
-            let _ = socket::send(self.socket.as_fd(), &[], false);
+            let _ = socket::send(self.socket.as_fd(), end, false);
+        }
+    }
+
+    #[inline(always)]
+    fn receive_any(&mut self, into: &mut [u8], may_block: bool) -> io::Result<usize> {
+        let socket = self.socket.as_fd();
+        match (self.stamping.as_mut().map(RefCell::get_mut), &mut self.offload) {
+            (Some(stamping), _) if stamping.reads_received => {
+                stamping.receive(socket, into, may_block, self.kind.is_datagram())
+            }
+            (_, Some(offload)) => offload.receive(socket, into, may_block),
+            _ => socket::receive(socket, into, may_block, self.kind.is_datagram()),
+        }
+    }
+
+    /// Receives a message with a code.
+    #[inline(never)]
+    fn receive_sealed(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
+        if self.sealed.as_ref().is_some_and(|sealed| sealed.has_ended) {
+            return Err(Miss::Ended);
+        }
+        // A hello must fit too.
+        let mut small = [0; Batch::MIN_MESSAGE_SLOT_BYTES];
+        let is_small = into.len() < small.len();
+        let room = if is_small { &mut small[..] } else { &mut *into };
+        let bytes = self.receive_any(room, may_block).map_err(|error| self.miss_of(error))?;
+        let fitted = bytes.min(room.len());
+        match self.examine(&mut room[..fitted], bytes) {
+            Datagram::End => Err(Miss::Ended),
+            Datagram::Other => Err(Miss::Again),
+            Datagram::Message => {
+                let fitted = fitted.min(into.len());
+                if is_small {
+                    into[..fitted].copy_from_slice(&small[..fitted]);
+                }
+                Ok(fitted)
+            }
+        }
+    }
+
+    /// Converts the error of a receive call. Between hosts, an ICMP error is no reason to stop: anyone may have sent it.
+    #[cold]
+    fn miss_of(&mut self, error: io::Error) -> Miss {
+        match &mut self.sealed {
+            Some(sealed) if hello::is_icmp_error(&error) => {
+                sealed.icmp_errors += 1;
+                Miss::Again
+            }
+            _ => error.into(),
+        }
+    }
+
+    /// Calls `send` again after an ICMP error, which the kernel reports once.
+    fn send_sealed(&mut self, mut send: impl FnMut(&mut Self) -> io::Result<usize>) -> Result<usize, Miss> {
+        for _ in 0..MAX_ICMP_ERRORS {
+            let miss = match send(self) {
+                Ok(sent) => return Ok(sent),
+                Err(error) => self.miss_of(error),
+            };
+            if !matches!(miss, Miss::Again) {
+                return Err(miss);
+            }
+        }
+        Ok(send(self)?)
+    }
+
+    /// Sends one message with its code.
+    #[inline(never)]
+    fn send_one_sealed(&mut self, message: &[u8], may_block: bool) -> Result<usize, Miss> {
+        let Some(sealed) = &self.sealed else { return Err(Miss::Nothing) };
+        let mut head = [0; HEAD_BYTES];
+        let length = sealed.codes.seal(message, &mut head);
+        self.send_sealed(|port| match message.get(HEAD_BYTES..) {
+            Some(rest) if !rest.is_empty() => socket::send_parted(port.socket.as_fd(), &head, rest, may_block),
+            _ => socket::send(port.socket.as_fd(), &head[..length], may_block),
+        })
+    }
+
+    /// Sends several messages with their codes.
+    fn send_batch_sealed(&mut self, messages: &[u8], size: usize, may_block: bool) -> Result<usize, Miss> {
+        let Some(mut sealed) = self.sealed.take() else { return Err(Miss::Nothing) };
+        sealed.seal_all(messages, size);
+        let heads = std::mem::take(&mut sealed.heads);
+        self.sealed = Some(sealed);
+        let sent = self.send_sealed(|port| port.send_several(messages, &heads, size, may_block));
+        if let Some(sealed) = &mut self.sealed {
+            sealed.heads = heads;
+        }
+        sent
+    }
+
+    /// Sends several messages, with a head for each or none.
+    #[inline(always)]
+    fn send_several(
+        &mut self,
+        messages: &[u8],
+        heads: &[[u8; HEAD_BYTES]],
+        size: usize,
+        may_block: bool,
+    ) -> io::Result<usize> {
+        let socket = self.socket.as_fd();
+        let Some(offload) = &mut self.offload else {
+            return self.messages.send(socket, messages, heads, size, may_block);
+        };
+        let (sent, calls) = offload.send(socket, (messages, heads), size, may_block, &mut self.messages);
+        self.extra_calls += calls - 1;
+        sent
+    }
+}
+
+/// ICMP errors in a row that a send ignores. The kernel also reports a missing route with such an error, each time.
+const MAX_ICMP_ERRORS: u32 = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Datagram {
+    Message,
+    /// A repeated hello, or from somebody else.
+    Other,
+    /// The other end sends no more.
+    End,
+}
+
+/// The state of a flow whose messages have codes.
+struct Sealed {
+    codes: Codes,
+    /// The largest number received.
+    newest: u64,
+    /// Datagrams from somebody else.
+    strays: u64,
+    icmp_errors: u64,
+    /// Whether the end of the flow arrived in one packet with messages.
+    has_ended: bool,
+    /// The first bytes of the messages of a batch.
+    heads: Vec<[u8; HEAD_BYTES]>,
+}
+
+impl Sealed {
+    fn new(codes: Codes) -> Self {
+        Self { codes, newest: 0, strays: 0, icmp_errors: 0, has_ended: false, heads: Vec::new() }
+    }
+
+    #[inline]
+    fn examine(&mut self, message: &mut [u8]) -> Datagram {
+        if self.codes.open(message, &mut self.newest) {
+            return Datagram::Message;
+        }
+        self.strays += 1;
+        Datagram::Other
+    }
+
+    fn seal_all(&mut self, messages: &[u8], size: usize) {
+        let count = messages.len().div_ceil(size);
+        if self.heads.len() < count {
+            self.heads.resize(count, [0; HEAD_BYTES]);
+        }
+        for (message, head) in messages.chunks(size).zip(&mut self.heads) {
+            self.codes.seal(message, head);
         }
     }
 }
@@ -194,32 +374,35 @@ impl Port for SocketPort {
     // Part of the spinning loop, so its duration delays the next attempt.
     #[inline(always)]
     fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
-        let socket = self.socket.as_fd();
-        let bytes = match (self.stamping.as_mut().map(RefCell::get_mut), &mut self.offload) {
-            (Some(stamping), _) if stamping.reads_received => {
-                stamping.receive(socket, into, may_block, self.kind.is_datagram())?
-            }
-            (_, Some(offload)) => offload.receive(socket, into, may_block)?,
-            _ => socket::receive(socket, into, may_block, self.kind.is_datagram())?,
-        };
-        if bytes == 0 {
-            // The end of a stream, or the empty datagram that ends a flow; messages are never empty.
-            return Err(Miss::Ended);
+        if self.sealed.is_some() {
+            return self.receive_sealed(into, may_block);
         }
+        let bytes = self.receive_any(into, may_block)?;
         let fitted = bytes.min(into.len());
-        if self.handle_hello(&into[..fitted], bytes) {
-            return Err(Miss::Again);
+        // The end of a stream, or the empty datagram that ends a flow; messages are never empty.
+        match self.examine(&mut into[..fitted], bytes) {
+            Datagram::Message => Ok(fitted),
+            Datagram::Other => Err(Miss::Again),
+            Datagram::End => Err(Miss::Ended),
         }
-        Ok(fitted)
     }
 
     #[inline]
     fn send(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+        if self.sealed.is_some() {
+            return self.send_one_sealed(bytes, may_block);
+        }
         Ok(socket::send(self.socket.as_fd(), bytes, may_block)?)
     }
 
     fn send_stamped(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
-        Ok(timestamping::send(self.socket.as_fd(), bytes, may_block)?)
+        let Some(sealed) = &self.sealed else {
+            return Ok(timestamping::send(self.socket.as_fd(), bytes, may_block)?);
+        };
+        let mut head = [0; HEAD_BYTES];
+        let length = sealed.codes.seal(bytes, &mut head);
+        let whole = [&head[..length], &bytes[length..]].concat();
+        self.send_sealed(|port| timestamping::send(port.socket.as_fd(), &whole, may_block))
     }
 
     fn readable(&self) -> BorrowedFd<'_> {
@@ -250,6 +433,10 @@ impl Port for SocketPort {
             facts.push(Fact::number(fact_names::IGNORED, self.handshake.ignored as f64));
         }
         facts.extend(self.path_facts());
+        if let Some(sealed) = &self.sealed {
+            facts.push(Fact::number(fact_names::STRAYS, sealed.strays as f64));
+            facts.push(Fact::number(fact_names::ICMP_ERRORS, sealed.icmp_errors as f64));
+        }
         if self.kind.is_mptcp() {
             let fell_back = sockopt::fell_back_to_tcp(self.socket.as_fd());
             facts.push(Fact::word(fact_names::FELL_BACK_TO_TCP, if fell_back { "yes" } else { "no" }));
@@ -277,13 +464,10 @@ impl Port for SocketPort {
         if self.is_stream() || messages.len() <= size {
             return None;
         }
-        let socket = self.socket.as_fd();
-        let Some(offload) = &mut self.offload else {
-            return Some(self.messages.send(socket, messages, size, may_block).map_err(Miss::from));
-        };
-        let (sent, calls) = offload.send(socket, messages, size, may_block);
-        self.extra_calls += calls - 1;
-        Some(sent.map_err(Miss::from))
+        if self.sealed.is_some() {
+            return Some(self.send_batch_sealed(messages, size, may_block));
+        }
+        Some(self.send_several(messages, &[], size, may_block).map_err(Miss::from))
     }
 
     fn send_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
@@ -317,8 +501,14 @@ impl Port for SocketPort {
         loop {
             let bytes = self.offload.as_mut().and_then(|offload| offload.next(into))?;
             let fitted = bytes.min(into.len());
-            if !self.handle_hello(&into[..fitted], bytes) {
-                return Some(fitted);
+            match self.examine(&mut into[..fitted], bytes) {
+                Datagram::Message => return Some(fitted),
+                Datagram::Other => {}
+                Datagram::End => {
+                    if let Some(sealed) = &mut self.sealed {
+                        sealed.has_ended = true;
+                    }
+                }
             }
         }
     }

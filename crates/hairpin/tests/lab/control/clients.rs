@@ -89,7 +89,12 @@ fn play(script: &Script, control: &mut Limited) -> (Option<Box<dyn Wire>>, Optio
         match step {
             Step::Agrees => agree(control, LIMIT).expect("both speak this version"),
             Step::Orders => {
-                let order = EndOrder { round: script.order.clone(), cookie: COOKIE, reports_progress: false };
+                let order = EndOrder {
+                    round: script.order.clone(),
+                    cookie: COOKIE,
+                    reports_progress: false,
+                    datagram_key: None,
+                };
                 control.send(&Message::Order(Box::new(order))).expect("it listens");
                 match control.receive(LIMIT).expect("it answers") {
                     Message::Listening(at) => address = at,
