@@ -162,7 +162,7 @@ mod tests {
                 datagram_key: None
             })))
         };
-        let about = ServerInfo { limits: Limits::parse("rate=1mbit,duration=1s").unwrap(), ..ServerInfo::default() };
+        let about = ServerInfo { limits: Limits::parse("rate=1mbit,turn=1s").unwrap(), ..ServerInfo::default() };
         let exchange = Exchange {
             writes: "5x2".parse().unwrap(),
             gap_ns: 0,
@@ -241,7 +241,7 @@ mod tests {
         let about = serde_json::from_slice::<ServerInfo>(text).unwrap_or_default();
         drop((about.limits.words(), about.limits.waits_ns(), quantities::utc(about.expires_unix_s)));
         drop(quantities::bytes(about.used_bytes as f64));
-        let limits = Limits::parse("rate=100mbit,duration=60s,daily-bytes=10GiB").unwrap();
+        let limits = Limits::parse("rate=100mbit,turn=60s,daily-bytes=10GiB").unwrap();
         if let Ok(Message::Order(order)) = serde_json::from_slice::<Message>(text) {
             for limits in [limits, about.limits] {
                 drop(limits.allow_round(&order.round, about.used_bytes));

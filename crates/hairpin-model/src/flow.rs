@@ -402,6 +402,12 @@ impl fmt::Display for FlowId {
 }
 
 impl Flow {
+    /// Longest time between two messages that the load itself causes, in ns.
+    pub fn longest_pause_ns(&self) -> u64 {
+        let between_ns = self.load.rate_per_s().map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);
+        self.load.exchange().map_or(0, |exchange| exchange.gap_ns).saturating_add(between_ns)
+    }
+
     /// A plain ping-pong of 4 bytes over one stream of one connection.
     pub fn ping_pong(transport: &str) -> Self {
         Self {

@@ -20,13 +20,13 @@ pub struct Limits {
     /// Payload of all concurrent flows in the busier direction, in bits per second.
     pub rate_bits_per_s: Option<f64>,
     /// Maximum duration of a round, in ns.
-    pub duration_ns: Option<u64>,
+    #[serde(alias = "duration_ns")]
+    pub turn_ns: Option<u64>,
     /// Payload of both directions per day (UTC), in bytes.
     pub daily_bytes: Option<u64>,
     /// Concurrent runs.
     pub sessions: Option<u64>,
-    /// How long a round waits for other clients' rounds to end, in ns. After this wait, the round runs concurrently
-    /// and does not count.
+    /// How long a round waits for its turn, in ns, without the turns of other tickets.
     pub wait_ns: Option<u64>,
 }
 
@@ -58,11 +58,13 @@ impl From<ExceededLimit> for WhyNot {
     }
 }
 
-/// Default wait for the rounds of other clients, in ns.
-pub const WAIT_NS: u64 = 30_000_000_000;
+/// Default of [`Limits::wait_ns`].
+const WAIT_NS: u64 = 30_000_000_000;
+/// Maximum duration of a round if the server sets no other, in ns.
+const TURN_NS: u64 = 10_000_000_000;
 
 impl Limits {
-    /// Parses `rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=10s`.
+    /// Parses `rate=100mbit,turn=60s,daily-bytes=10GiB,sessions=2,wait=10s`.
     ///
     /// # Errors
     /// An unknown limit, a repeated one, or an invalid value.
@@ -70,17 +72,17 @@ impl Limits {
         let mut limits = Self::default();
         for part in text.split(',').map(str::trim) {
             let (name, value) = part.split_once('=').ok_or_else(|| {
-                Refused::new(format!("`{part}` is not a limit"), "for instance rate=100mbit,duration=60s")
+                Refused::new(format!("`{part}` is not a limit"), "for instance rate=100mbit,turn=60s")
             })?;
             let while_reading = |error: Refused| error.while_reading(name);
             let was_given = match name {
                 "rate" => limits.rate_bits_per_s.replace(parse::bits_per_s(value).map_err(while_reading)?).is_some(),
-                "duration" => limits.duration_ns.replace(duration_ns(value).map_err(while_reading)?).is_some(),
+                "turn" => limits.turn_ns.replace(duration_ns(value).map_err(while_reading)?).is_some(),
                 "daily-bytes" => limits.daily_bytes.replace(parse::bytes(value).map_err(while_reading)?).is_some(),
                 "sessions" => limits.sessions.replace(count(value).map_err(while_reading)?).is_some(),
                 "wait" => limits.wait_ns.replace(parse::duration_ns(value).map_err(while_reading)?).is_some(),
                 _ => {
-                    let known = ["rate", "duration", "daily-bytes", "sessions", "wait"];
+                    let known = ["rate", "turn", "daily-bytes", "sessions", "wait"];
                     return Err(crate::names::find("limit", name, &known).unwrap_err().into());
                 }
             };
@@ -95,7 +97,7 @@ impl Limits {
     pub fn words(&self) -> Vec<String> {
         let words = [
             self.rate_bits_per_s.map(rate_word),
-            self.duration_ns.map(|ns| format!("duration={}", quantities::duration_argument(ns))),
+            self.turn_ns.map(|ns| format!("turn={}", quantities::duration_argument(ns))),
             self.daily_bytes.map(|bytes| format!("daily-bytes={}", quantities::exact_bytes(bytes).replace(' ', ""))),
             self.sessions.map(|sessions| format!("sessions={sessions}")),
             self.wait_ns.map(|ns| format!("wait={}", quantities::duration_argument(ns))),
@@ -103,9 +105,15 @@ impl Limits {
         words.into_iter().flatten().collect()
     }
 
-    /// How long a round waits for other clients' rounds, in ns.
+    /// How long a round waits for its turn, in ns.
     pub fn waits_ns(&self) -> u64 {
         self.wait_ns.unwrap_or(WAIT_NS)
+    }
+
+    /// The limits with the default duration of a round, unless there is another.
+    #[must_use]
+    pub fn with_turn(self) -> Self {
+        Self { turn_ns: self.turn_ns.or(Some(TURN_NS)), ..self }
     }
 
     /// Maximum payload of a case, in bits per second: the sum over flows of the busier direction. `None` if only the
@@ -146,11 +154,12 @@ impl Limits {
     /// The round exceeds the limit on the duration or on the bytes per day.
     pub fn allow_round(&self, order: &RoundOrder, used_bytes: u64) -> Result<(), ExceededLimit> {
         let lasts_ns = lasts_ns(order);
-        if let (Some(most), Some(lasts)) = (self.duration_ns, lasts_ns)
+        if let (Some(most), Some(lasts)) = (self.turn_ns, lasts_ns)
             && lasts > most
         {
             let by = format!("the round lasts {}", quantities::duration(lasts as f64));
-            return Err(ExceededLimit::new(self.words_of("duration"), by, "use a shorter --duration and --warmup"));
+            let hint = "use a shorter --duration and --warmup, or a ticket with a longer turn";
+            return Err(ExceededLimit::new(self.words_of("turn"), by, hint));
         }
         self.allow_bytes("the round sends", sends_bytes(order), used_bytes)
     }
@@ -196,7 +205,7 @@ fn duration_ns(value: &str) -> Result<u64, Refused> {
     let above = |ns: &u64| *ns > 0;
     Some(parse::duration_ns(value)?)
         .filter(above)
-        .ok_or_else(|| Refused::new("must be above 0", "for instance duration=60s"))
+        .ok_or_else(|| Refused::new("must be above 0", "for instance turn=60s"))
 }
 
 fn count(value: &str) -> Result<u64, Refused> {
@@ -259,18 +268,18 @@ mod tests {
 
     #[test]
     fn printed_limits_equal_the_parsed_text() {
-        let text = "rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=500ms";
+        let text = "rate=100mbit,turn=60s,daily-bytes=10GiB,sessions=2,wait=500ms";
         let limits = Limits::parse(text).unwrap();
         assert_eq!(limits.rate_bits_per_s, Some(1e8));
         assert_eq!(limits.words().join(","), text);
-        assert_eq!(limits.words_of("duration"), "duration=60s");
+        assert_eq!(limits.words_of("turn"), "turn=60s");
         assert!(Limits::default().words().is_empty());
     }
 
     #[test]
     fn invalid_limits_are_refused() {
         let why = |text: &str| Limits::parse(text).unwrap_err().to_string();
-        assert_eq!(why("rate"), "`rate` is not a limit (hint: for instance rate=100mbit,duration=60s)");
+        assert_eq!(why("rate"), "`rate` is not a limit (hint: for instance rate=100mbit,turn=60s)");
         assert_eq!(why("rat=1mbit"), "unknown limit `rat` (hint: did you mean `rate`?)");
         assert_eq!(
             why("rate=5"),
@@ -278,7 +287,7 @@ mod tests {
         );
         assert_eq!(why("sessions=2,sessions=3"), "limit `sessions` is given twice (hint: give each limit once)");
         assert_eq!(why("sessions=0"), "sessions: `0` is not a number of runs (hint: 1 to 1000)");
-        assert_eq!(why("duration=0s"), "duration: must be above 0 (hint: for instance duration=60s)");
+        assert_eq!(why("turn=0s"), "turn: must be above 0 (hint: for instance turn=60s)");
     }
 
     fn refused(limits: &str, flow: Flow, round_trip_ns: u64) -> Option<String> {
@@ -366,14 +375,14 @@ mod tests {
 
     #[test]
     fn a_round_is_compared_with_the_duration_and_the_bytes_left() {
-        let limits = Limits::parse("duration=10s,daily-bytes=1MiB").unwrap();
+        let limits = Limits::parse("turn=10s,daily-bytes=1MiB").unwrap();
         let order = |seconds: u64, per_s: f64| {
             let flow = Flow::ping_pong("udp");
             lasting(seconds, Flow { load: flow.load.paced(per_s), ..flow })
         };
         assert_eq!(limits.allow_round(&order(10, 1.0), 0), Ok(()));
         let why = |order: &RoundOrder, used| limits.allow_round(order, used).unwrap_err().cause();
-        assert_eq!(why(&order(11, 1.0), 0), "limit duration=10s: the round lasts 11.0 s");
+        assert_eq!(why(&order(11, 1.0), 0), "limit turn=10s: the round lasts 11.0 s");
         let bytes = Flow::ping_pong("udp").load.size_bytes() * 2;
         let per_s = 1_048_576.0 / bytes as f64 / 10.0;
         assert_eq!(limits.allow_round(&order(10, per_s), 0), Ok(()));

@@ -8,14 +8,14 @@ use crate::support::{PROGRAM, Place, document, list, signal, text, until};
 #[test]
 fn a_plan_that_exceeds_a_limit_is_refused_before_anything_runs_and_the_limit_is_named() {
     let place = Place::new();
-    let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=100mbit,duration=2s,daily-bytes=1MiB");
+    let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=100mbit,turn=2s,daily-bytes=1MiB");
     for (plan, expected) in [
         ("bulk --transport tcp", "the server's limit rate=100mbit: the load sends as fast as it can"),
         (
             "offered-load --transport udp --rate 100k --size 1000 --duration 1s",
             "the server's limit rate=100mbit: the load sends up to 800mbit",
         ),
-        ("round-trip --transport tcp --duration 10s", "limit duration=2s: the round lasts"),
+        ("round-trip --transport tcp --duration 10s", "limit turn=2s: the round lasts"),
         (
             "round-trip --transport tcp --rate 1000 --size 1000 --duration 1s",
             "limit daily-bytes=1MiB: 1 MiB are left for today, and the round sends about 1.9",

@@ -219,7 +219,7 @@ fn the_output_of_check_fits_80_columns_and_names_a_silent_host() {
     let place = Place::new();
     let _served = Served::start(
         &place,
-        "--bind 127.0.0.1:0 --limit rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=30s",
+        "--bind 127.0.0.1:0 --limit rate=100mbit,turn=60s,daily-bytes=10GiB,sessions=2,wait=30s",
     );
     let shown = with_state(&place, "check @ticket").with_code(0).stdout;
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");

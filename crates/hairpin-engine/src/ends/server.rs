@@ -200,10 +200,7 @@ fn longest_silence_ns(round: &RoundOrder) -> u64 {
     if round.case.path.across.is_none() {
         return u64::MAX;
     }
-    let load = &round.case.primary().load;
-    let between_ns = load.rate_per_s().map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);
-    let gap_ns = load.exchange().map_or(0, |exchange| exchange.gap_ns);
-    let own_ns = [round.timeout_ns, between_ns, gap_ns].into_iter().fold(0, u64::saturating_add);
+    let own_ns = round.timeout_ns.saturating_add(round.case.primary().longest_pause_ns());
     MAX_SILENCE_NS.saturating_add(own_ns.saturating_mul(2))
 }
 

@@ -86,7 +86,7 @@ impl State {
     pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<AcceptedTicket> {
         let mut secret = [0; 16];
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
-        let secret = Secret(secret);
+        let (secret, limits) = (Secret(secret), limits.with_turn());
         let id = ticket_id(&secret);
         let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits };
         write(&self.ticket_path(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
@@ -154,7 +154,7 @@ fn is_id(id: &str) -> bool {
 fn parse_ticket(text: &str) -> Option<AcceptedTicket> {
     let StoredTicket { secret, expires_unix_s, limits } = serde_json::from_str(text).ok()?;
     let secret = Secret(<[u8; 16]>::try_from(secret.0.as_slice()).ok()?);
-    Some(AcceptedTicket { id: ticket_id(&secret), secret, expires_unix_s, limits })
+    Some(AcceptedTicket { id: ticket_id(&secret), secret, expires_unix_s, limits: limits.with_turn() })
 }
 
 /// The result of an operation on a file; `None` if the file does not exist.

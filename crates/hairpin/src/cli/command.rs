@@ -458,7 +458,7 @@ fn serve() -> Command {
         .arg(valued(
             "limit",
             "LIMITS",
-            "Limits of the ticket: rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=1,wait=30s (for other rounds)",
+            "Limits of the ticket: rate=100mbit,turn=60s,daily-bytes=10GiB,sessions=1,wait=30s (for other rounds)",
         ))
         .arg(
             valued("cpu", "NUMBER", "CPU of the server in rounds [default: the second, if there is one]")

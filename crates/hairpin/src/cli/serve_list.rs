@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_list_is_aligned_in_80_columns_and_a_long_address_has_its_own_line() {
-        let limits = Limits::parse("rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=10s").unwrap();
+        let limits = Limits::parse("rate=100mbit,turn=60s,daily-bytes=10GiB,sessions=2,wait=10s").unwrap();
         let secret = Secret([0; 16]);
         let ticket = AcceptedTicket { id: "f123e0b2".to_owned(), secret, expires_unix_s: 1_800_604_800, limits };
         let sessions = vec![
@@ -157,7 +157,7 @@ mod tests {
             text,
             "\
 ticket    expires (UTC)     limits
-f123e0b2  2027-01-22 08:00  rate=100mbit, duration=60s, daily-bytes=10GiB,
+f123e0b2  2027-01-22 08:00  rate=100mbit, turn=60s, daily-bytes=10GiB,
                             sessions=2, wait=10s
 
 Server at [::]:7420: running

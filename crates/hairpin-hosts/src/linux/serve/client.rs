@@ -73,8 +73,7 @@ impl Shared {
                     let what = format!("the session already has {MAX_FLOWS} flows in progress");
                     return self.refuse(frames, &Refused::new(what, "measure fewer flows at once"), from);
                 }
-                let wait = Duration::from_nanos(ticket.limits.waits_ns());
-                let running = self.lease.begin(&ticket.id, session, wait, |likely| {
+                let running = self.lease.begin(&ticket.id, session, &ticket.limits, |likely| {
                     let most_ms = u64::try_from(likely.as_millis()).unwrap_or(u64::MAX);
                     // If the client has closed, its round ends at once.
                     drop(frames.send_any(&Answer::Waiting { most_ms }));

@@ -2,16 +2,22 @@
 //!
 //! A turn is a round, with all its flows: each flow has its own connection, and those that open soon after the first one belong to its
 //! round. The next turn is that of the waiting ticket whose last turn is longest ago, so a ticket waits for at most one turn of each
-//! other ticket, however many sessions these have.
+//! other ticket, however many sessions these have. While others wait, a round that moves no bytes loses its turn.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hairpin_model::Limits;
+
 /// The flows of a round open within this time. Later ones belong to the session's next round, and wait for its turn.
 const OPENING_TIME: Duration = Duration::from_secs(10);
-/// Longest turn while others wait, if the ticket has no limit of its own: a minute, with set-up and teardown.
-pub(super) const MAX_TURN: Duration = Duration::from_secs(90);
+/// Time for set-up and teardown, in addition to the ticket's limit for the duration of a round.
+pub(super) const SETUP_TIME: Duration = Duration::from_secs(10);
+/// While others wait, a round may be without bytes for this time, and for the pauses of its load.
+const MAX_IDLE: Duration = Duration::from_secs(1);
+/// While others wait, a round may take this time to move its first bytes.
+const MAX_START: Duration = Duration::from_secs(5);
 /// Longest wait, regardless of the turns of others.
 const MAX_WAIT: Duration = Duration::from_hours(1);
 
@@ -33,12 +39,20 @@ struct Turn {
     began: Instant,
     /// Number of its flows in progress.
     flows: u32,
+    /// When one of its flows last moved bytes; `None` before the first.
+    moved: Option<Instant>,
+    /// Longest pause of its loads.
+    pause: Duration,
+    /// Longest duration.
+    limit: Duration,
 }
 
 struct Waiting {
     number: u64,
     ticket: String,
     session: u64,
+    /// Longest duration of its turn.
+    limit: Duration,
 }
 
 #[derive(Default)]
@@ -62,11 +76,6 @@ impl Lease {
         drop(self.1.wait_timeout_while(self.inner(), at_most, is_under_way));
     }
 
-    /// Whether another ticket's round waits.
-    pub(super) fn is_awaited(&self, ticket: &str) -> bool {
-        self.inner().queue.iter().any(|waiting| waiting.ticket != ticket)
-    }
-
     /// Number of flows of that session in progress or waiting.
     pub(super) fn count(&self, session: u64) -> usize {
         let inner = self.inner();
@@ -79,15 +88,17 @@ impl Lease {
         &self,
         ticket: &str,
         session: u64,
-        at_most: Duration,
+        limits: &Limits,
         on_wait: impl FnOnce(Duration),
     ) -> Option<Running<'_>> {
+        let at_most = Duration::from_nanos(limits.waits_ns());
+        let limit = limits.turn_ns.map_or(MAX_WAIT, Duration::from_nanos);
         let mut inner = self.inner();
         inner.last_number += 1;
         let number = inner.last_number;
-        inner.queue.push(Waiting { number, ticket: ticket.to_owned(), session });
+        inner.queue.push(Waiting { number, ticket: ticket.to_owned(), session, limit });
         if !inner.may_begin(number, session) {
-            let likely = at_most + MAX_TURN * inner.other_tickets(ticket);
+            let likely = at_most.saturating_add(inner.turns_before(ticket));
             drop(inner);
             on_wait(likely);
             inner = self.inner();
@@ -116,7 +127,9 @@ impl Lease {
                 let turns = inner.turns;
                 inner.last_turns.insert(ticket.to_owned(), turns);
                 let began = Instant::now();
-                inner.turn = Some(Turn { ticket: ticket.to_owned(), session, began, flows: 1 });
+                let ticket = ticket.to_owned();
+                let pause = Duration::ZERO;
+                inner.turn = Some(Turn { ticket, session, began, flows: 1, moved: None, pause, limit });
             }
         }
         drop(inner);
@@ -143,15 +156,39 @@ impl Inner {
         self.queue.iter().min_by_key(|waiting| (last_turn(waiting), waiting.number))
     }
 
-    /// Number of other tickets with a round in progress or waiting.
-    fn other_tickets(&self, ticket: &str) -> u32 {
-        let waiting = self.queue.iter().map(|waiting| waiting.ticket.as_str());
-        let mut others: Vec<&str> = waiting.chain(self.turn.as_ref().map(|turn| turn.ticket.as_str())).collect();
-        others.retain(|other| *other != ticket);
-        others.sort_unstable();
-        others.dedup();
-        // A round of the own ticket in progress is a turn too.
-        u32::try_from(others.len()).unwrap_or(u32::MAX).saturating_add(1)
+    /// Longest duration of the turn in progress and of one turn of each other ticket that waits.
+    fn turns_before(&self, ticket: &str) -> Duration {
+        let others = self.queue.iter().filter(|waiting| waiting.ticket != ticket);
+        let limits: BTreeMap<&str, Duration> =
+            others.map(|waiting| (waiting.ticket.as_str(), waiting.limit)).collect();
+        let all = limits.into_values().chain(self.turn.as_ref().map(|turn| turn.limit));
+        all.fold(Duration::ZERO, |sum, limit| sum.saturating_add(limit.saturating_add(SETUP_TIME)))
+    }
+}
+
+impl Running<'_> {
+    /// Notes that the round has moved bytes.
+    pub(super) fn on_moved(&self) {
+        if let Some(turn) = &mut self.lease.inner().turn {
+            turn.moved = Some(Instant::now());
+        }
+    }
+
+    /// Notes the longest pause of a load of the round.
+    pub(super) fn may_pause(&self, pause: Duration) {
+        if let Some(turn) = &mut self.lease.inner().turn {
+            turn.pause = turn.pause.max(pause);
+        }
+    }
+
+    /// Returns for how long the round has moved no bytes, if that is too long while another ticket waits.
+    pub(super) fn overlong_idle(&self) -> Option<Duration> {
+        let inner = self.lease.inner();
+        let turn = inner.turn.as_ref()?;
+        let (since, most) = turn.moved.map_or((turn.began, MAX_START), |moved| (moved, MAX_IDLE));
+        let idle = since.elapsed();
+        let is_awaited = || inner.queue.iter().any(|waiting| waiting.ticket != turn.ticket);
+        (idle > most.saturating_add(turn.pause) && is_awaited()).then_some(idle)
     }
 }
 
@@ -175,6 +212,11 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
+    /// Limits of a ticket whose rounds wait for this time.
+    fn waits(wait: Duration) -> Limits {
+        Limits { wait_ns: Some(u64::try_from(wait.as_nanos()).unwrap()), ..Limits::default().with_turn() }
+    }
+
     fn no_wait(_: Duration) {
         panic!("no round to wait for")
     }
@@ -190,12 +232,13 @@ mod tests {
     #[test]
     fn flows_of_one_round_share_its_turn_and_other_sessions_wait() {
         let lease = Lease::default();
-        let first = lease.begin("a", 1, LONG, no_wait).unwrap();
-        let second = lease.begin("a", 1, Duration::ZERO, no_wait).unwrap();
+        let first = lease.begin("a", 1, &waits(LONG), no_wait).unwrap();
+        let second = lease.begin("a", 1, &waits(Duration::ZERO), no_wait).unwrap();
         assert!(lease.count(1) == 2 && lease.count(2) == 0);
         assert!(first.is_first && !second.is_first);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| lease.begin("b", 2, LONG, |_| ()).is_some_and(|running| running.is_first));
+            let waiting =
+                scope.spawn(|| lease.begin("b", 2, &waits(LONG), |_| ()).is_some_and(|running| running.is_first));
             lease.wait_for_queue(1);
             drop(first);
             lease.wait_until_over(1, Duration::from_millis(1));
@@ -210,14 +253,14 @@ mod tests {
     #[test]
     fn a_ticket_waits_for_one_turn_of_each_other_ticket() {
         let lease = Lease::default();
-        let held = lease.begin("greedy", 1, LONG, no_wait).unwrap();
+        let held = lease.begin("greedy", 1, &waits(LONG), no_wait).unwrap();
         let (tell, told) = mpsc::channel();
         std::thread::scope(|scope| {
             // Twenty sessions of one ticket wait before the others.
             for session in 2..22 {
                 let (tell, lease) = (tell.clone(), &lease);
                 scope.spawn(move || {
-                    let running = lease.begin("greedy", session, LONG, |_| ());
+                    let running = lease.begin("greedy", session, &waits(LONG), |_| ());
                     tell.send("greedy").unwrap();
                     drop(running);
                 });
@@ -227,7 +270,7 @@ mod tests {
                 let (tell, lease) = (tell.clone(), &lease);
                 scope.spawn(move || {
                     for _ in 0..2 {
-                        let running = lease.begin(ticket, session, LONG, |_| ());
+                        let running = lease.begin(ticket, session, &waits(LONG), |_| ());
                         tell.send(ticket).unwrap();
                         drop(running);
                     }
@@ -246,11 +289,11 @@ mod tests {
     #[test]
     fn a_flow_that_comes_late_belongs_to_the_next_round() {
         let lease = Lease::default();
-        let first = lease.begin("a", 1, LONG, no_wait).unwrap();
+        let first = lease.begin("a", 1, &waits(LONG), no_wait).unwrap();
         let before = Instant::now().checked_sub(OPENING_TIME).expect("the machine runs for longer");
         lease.inner().turn.as_mut().unwrap().began = before;
         std::thread::scope(|scope| {
-            let late = scope.spawn(|| lease.begin("a", 1, LONG, |_| ()).unwrap().is_first);
+            let late = scope.spawn(|| lease.begin("a", 1, &waits(LONG), |_| ()).unwrap().is_first);
             lease.wait_for_queue(1);
             drop(first);
             assert!(late.join().unwrap());
@@ -260,16 +303,52 @@ mod tests {
     #[test]
     fn the_turns_of_others_do_not_count_as_wait_and_the_likely_wait_is_told() {
         let lease = Lease::default();
-        let first = lease.begin("a", 1, LONG, no_wait).unwrap();
+        let first = lease.begin("a", 1, &waits(LONG), no_wait).unwrap();
         let (tell, told) = mpsc::channel();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                lease.begin("b", 2, Duration::from_millis(50), |likely| tell.send(likely).unwrap()).is_some()
+                lease.begin("b", 2, &waits(Duration::from_millis(50)), |likely| tell.send(likely).unwrap()).is_some()
             });
-            assert!(told.recv().unwrap() > MAX_TURN);
+            assert_eq!(told.recv().unwrap(), Duration::from_millis(50 + 10_000) + SETUP_TIME);
             std::thread::sleep(Duration::from_millis(100));
             drop(first);
             assert!(waiting.join().unwrap(), "the turn that was in progress is not counted");
+        });
+    }
+
+    #[test]
+    fn a_round_without_bytes_loses_its_turn_only_while_another_ticket_waits() {
+        let lease = Lease::default();
+        let first = lease.begin("a", 1, &waits(LONG), no_wait).unwrap();
+        let before =
+            |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("the machine runs for longer");
+        let set = |began: Option<u64>, moved: Option<u64>| {
+            let mut inner = lease.inner();
+            let turn = inner.turn.as_mut().unwrap();
+            (turn.began, turn.moved) = (before(began.unwrap_or(0)), moved.map(before));
+        };
+        set(Some(60), Some(60));
+        assert_eq!(first.overlong_idle(), None, "nobody waits");
+        std::thread::scope(|scope| {
+            let same = scope.spawn(|| drop(lease.begin("a", 2, &waits(LONG), |_| ())));
+            lease.wait_for_queue(1);
+            assert_eq!(first.overlong_idle(), None, "only another session of the ticket waits");
+            let other = scope.spawn(|| drop(lease.begin("b", 3, &waits(LONG), |_| ())));
+            lease.wait_for_queue(2);
+            assert!(first.overlong_idle().is_some());
+            set(Some(60), Some(0));
+            assert_eq!(first.overlong_idle(), None, "bytes were moved");
+            set(Some(2), None);
+            assert_eq!(first.overlong_idle(), None, "it begins");
+            set(Some(60), None);
+            assert!(first.overlong_idle().is_some(), "it has not begun");
+            set(Some(60), Some(20));
+            first.may_pause(LONG);
+            assert_eq!(first.overlong_idle(), None, "its load pauses");
+            first.on_moved();
+            drop(first);
+            same.join().unwrap();
+            other.join().unwrap();
         });
     }
 }

@@ -17,14 +17,14 @@ use hairpin_engine::ends::start::COMMAND;
 use hairpin_engine::ends::{EndOrder, Host};
 use hairpin_engine::wait::wait_any;
 use hairpin_model::fact::{self};
-use hairpin_model::flow::{ConnectionUse, Direction};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::served::Event;
 use hairpin_model::{Case, EndReport, Failure, FailureKind, Limits, Protocol, fact_names};
 use hairpin_transports::Cookie;
 use rustix::event::PollFlags;
 use serde_json::{Value, json};
 
-use super::lease::{MAX_TURN, Running};
+use super::lease::{Running, SETUP_TIME};
 use super::shared::{AcceptedTicket, Shared, short, tool};
 use crate::dial::printable;
 use crate::tls::Tls;
@@ -39,8 +39,8 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_ROUND: Duration = Duration::from_hours(2);
 /// Time for a round to end after the deadline in its order.
 const DEADLINE_GRACE: Duration = Duration::from_secs(90);
-/// Time for set-up and teardown, in addition to the ticket's limit for the duration of a round.
-const SETUP_TIME: Duration = Duration::from_secs(30);
+/// Longest time-out of a client that the limit on rounds without bytes allows for.
+const MAX_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval at which a round's ticket is read again: it may be revoked.
 const TICKET_INTERVAL: Duration = Duration::from_millis(500);
 /// Time for a client to close its connection at the end.
@@ -77,6 +77,7 @@ pub(super) fn serve(
         until: began + ORDER_TIMEOUT,
         ticket_read: began,
         began,
+        running: &running,
     };
     let started = Process::start(&shared.program, &Host { across: Some(at), ..shared.host.clone() });
     let outcome = started.and_then(|mut process| relay.run(&mut process));
@@ -169,6 +170,7 @@ struct Relay<'r> {
     began: Instant,
     /// When the ticket was last found to be valid.
     ticket_read: Instant,
+    running: &'r Running<'r>,
 }
 
 impl Relay<'_> {
@@ -183,15 +185,12 @@ impl Relay<'_> {
                 return Err(self.overdue_failure());
             }
             self.refuse_revoked()?;
-            // A ticket with a limit of its own has agreed on how long others wait.
-            let is_overlong = self.ticket.limits.duration_ns.is_none() && self.began.elapsed() > MAX_TURN;
-            if is_overlong && self.shared.lease.is_awaited(&self.ticket.id) {
-                let by = format!("the round has lasted longer than {} s, and others wait", MAX_TURN.as_secs());
-                return Err(limit_reached(
-                    "of a turn",
-                    &by,
-                    "measure less per round, or get a ticket with a `duration`",
-                ));
+            if let Some(idle) = self.running.overlong_idle() {
+                if self.is_reported {
+                    return Ok(());
+                }
+                let by = format!("the round moved no bytes for {} s, and others wait", idle.as_secs());
+                return Err(limit_reached("of a turn", &by, "was the client stopped, or is the path down?"));
             }
             if self.shared.sessions.idle(self.session).is_none() {
                 return Err(Failure::new(
@@ -207,9 +206,9 @@ impl Relay<'_> {
     }
 
     fn overdue_failure(&self) -> Failure {
-        let most = self.ticket.limits.duration_ns.map(Duration::from_nanos);
+        let most = self.ticket.limits.turn_ns.map(Duration::from_nanos);
         if most.is_some_and(|most| self.began.elapsed() > most) {
-            let limit = self.ticket.limits.words_of("duration");
+            let limit = self.ticket.limits.words_of("turn");
             return limit_reached(&limit, "the round has lasted longer", "measure less per round");
         }
         Failure::new(
@@ -275,8 +274,7 @@ impl Relay<'_> {
             if self.order.is_some() {
                 return Err(ControlError::Unexpected(message.name()).failure("the client"));
             }
-            let Limits { rate_bits_per_s, daily_bytes, .. } = self.ticket.limits;
-            order.reports_progress = rate_bits_per_s.is_some() || daily_bytes.is_some();
+            order.reports_progress = true;
             self.accept_order(order, process)?;
         }
         match process.channel.send(&message) {
@@ -318,9 +316,12 @@ impl Relay<'_> {
         let card = hairpin_transports::find(&flow.transport).map(|transport| transport.card());
         self.missing = card.filter(|card| card.protocol == Protocol::Udp).map(|card| card.name);
         self.shared.registry.expect(Cookie(order.cookie), self.shared.ends_of(self.client), sockets, flows);
+        let pauses = order.round.case.flows.iter().map(Flow::longest_pause_ns).max();
+        let pause = Duration::from_nanos(pauses.unwrap_or(0));
+        self.running.may_pause(pause.max(Duration::from_nanos(order.round.timeout_ns).min(MAX_TIMEOUT)));
         let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(DEADLINE_GRACE).min(MAX_ROUND);
         // Set-up and teardown are not part of the load.
-        let most = limits.duration_ns.map_or(MAX_ROUND, |most| Duration::from_nanos(most).saturating_add(SETUP_TIME));
+        let most = limits.turn_ns.map_or(MAX_ROUND, |most| Duration::from_nanos(most).saturating_add(SETUP_TIME));
         self.until = Instant::now() + lasts.min(most);
         self.began = Instant::now();
         self.order = Some(Box::new(order.clone()));
@@ -371,6 +372,9 @@ impl Relay<'_> {
     /// Counts the bytes that the flow has moved up and down so far. Fails if they exceed a limit of the ticket.
     fn count(&mut self, so_far: [u64; 2]) -> Result<(), Failure> {
         let more = [0, 1].map(|way| so_far[way].saturating_sub(self.moved[way]));
+        if more != [0; 2] {
+            self.running.on_moved();
+        }
         self.moved = [0, 1].map(|way| self.moved[way] + more[way]);
         let limits = &self.ticket.limits;
         let bytes = more[0].saturating_add(more[1]);
