@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use ring::digest::{SHA256, digest};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
@@ -30,8 +31,12 @@ impl Identity {
     /// # Errors
     /// The system gives no random bytes.
     pub fn make() -> Result<Self, rcgen::Error> {
-        let made = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
-        Ok(Self { certificate: made.cert.der().to_vec(), key: made.signing_key.serialize_der() })
+        let key = KeyPair::generate()?;
+        let mut parameters = CertificateParams::new([SERVER_NAME.to_owned()])?;
+        parameters.distinguished_name = DistinguishedName::new();
+        parameters.distinguished_name.push(DnType::CommonName, SERVER_NAME);
+        let certificate = parameters.self_signed(&key)?;
+        Ok(Self { certificate: certificate.der().to_vec(), key: key.serialize_der() })
     }
 
     /// SHA-256 of the certificate.

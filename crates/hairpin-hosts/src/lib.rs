@@ -13,4 +13,4 @@ pub mod ticket;
 pub mod tls;
 
 #[cfg(target_os = "linux")]
-pub use linux::{accounts, serve, ssh, state};
+pub use linux::{accounts, named_tickets, serve, ssh, state};

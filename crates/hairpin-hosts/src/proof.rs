@@ -38,10 +38,18 @@ pub fn is_proof(secret: &Secret, role: Role, exporter: &Exporter, given: &[u8]) 
     hmac::verify(&key, &[role.word(), exporter].concat(), given).is_ok()
 }
 
+/// Returns a code for a host's boot id, by which a client recognizes its own host and learns nothing about another.
+pub fn boot_code(secret: &Secret, boot_id: &str) -> String {
+    hex(&tag(secret, &[b"hairpin/1 boot id ", boot_id.as_bytes()]).as_ref()[..16])
+}
+
 /// Returns the public name of a ticket: 8 hexadecimal digits that do not reveal the secret.
 pub fn ticket_id(secret: &Secret) -> String {
-    let tag = tag(secret, &[b"hairpin/1 name of the ticket"]);
-    tag.as_ref()[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&tag(secret, &[b"hairpin/1 name of the ticket"]).as_ref()[..ID_BYTES])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn tag(secret: &Secret, parts: &[&[u8]]) -> hmac::Tag {

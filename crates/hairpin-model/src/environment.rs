@@ -85,6 +85,26 @@ pub struct Environment {
     pub root: bool,
 }
 
+impl Environment {
+    /// The facts without those that help an attacker and that no figure needs: the kernel's exact version, its boot id,
+    /// mitigations, the user and the load.
+    #[must_use]
+    pub fn without_details(self) -> Self {
+        let release = self.kernel.split(['-', '+', '#']).next().unwrap_or_default().trim_end();
+        let kernel =
+            release.rsplit_once('.').filter(|(main, _)| main.contains('.')).map_or(release, |(main, _)| main);
+        Self {
+            kernel: kernel.to_owned(),
+            boot_id: None,
+            mitigations: BTreeMap::new(),
+            root: false,
+            load: Vec::new(),
+            container: None,
+            ..self
+        }
+    }
+}
+
 /// A network interface, as reported by the kernel and the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Interface {
@@ -122,4 +142,24 @@ pub struct ClockFacts {
     pub ns_per_tick: f64,
     /// Bound on the error of `ns_per_tick`, in parts per million.
     pub calibration_error_ppm: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_description_has_the_main_version_of_the_kernel_only() {
+        for (kernel, least) in [
+            ("Linux 6.18.44-fc-v769 #1 SMP PREEMPT_DYNAMIC @0", "Linux 6.18"),
+            ("Linux 6.1.0", "Linux 6.1"),
+            ("Linux 6.18", "Linux 6.18"),
+            ("", ""),
+        ] {
+            let full =
+                Environment { kernel: kernel.to_owned(), boot_id: Some("7".to_owned()), ..Environment::default() };
+            let described = full.without_details();
+            assert_eq!((described.kernel.as_str(), described.boot_id), (least, None));
+        }
+    }
 }

@@ -55,6 +55,7 @@ pub mod parse;
 pub mod path;
 pub mod phases;
 mod pool;
+mod prefix;
 pub mod printable;
 mod purpose;
 pub mod quantities;
@@ -138,6 +139,7 @@ pub use phases::{
     PhaseUsage, PhasesOfCase, ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Responsiveness,
     SenderState, Span, Trimmed, UnderLoad,
 };
+pub use prefix::Prefix;
 pub use reason::Reason;
 pub use refused::Refused;
 pub use round::{
@@ -149,8 +151,8 @@ pub use run::{Host, Plan, PlannedTraffic, Run, Skipped, Tool};
 pub use run_header::RunHeader;
 pub use samples::{Column, PhaseCounts, PhaseHistograms, PhaseSamples, Samples, Stamps};
 pub use served::{
-    Check, CheckedDatagrams, CheckedServer, Ending, ListedServer, ListedTicket, RefusedTransport, Servers, Session,
-    StrangerCounts, Used,
+    Check, CheckedDatagrams, CheckedServer, Ending, ListedServer, ListedTicket, RefusalReason, RefusedTransport,
+    Servers, Session, StrangerCounts, TicketChange, Used,
 };
 pub use summary::{
     CaseSummary, ColdStart, Comparison, CurvePoint, DropFigures, EndSummary, ExchangeFigures, FlowSummary,

@@ -44,6 +44,38 @@ impl Used {
     }
 }
 
+crate::words! {
+    /// Why a server refuses a client.
+    pub enum RefusalReason: "reason" {
+        /// The ticket is unknown, or was revoked.
+        Ticket = "unknown-ticket",
+        Expired = "expired-ticket",
+        /// The ticket is not for the client's address.
+        Address = "address",
+        /// The client speaks another version of the protocol.
+        Version = "version",
+        /// Too many sessions, of the ticket or in all.
+        Sessions = "sessions",
+        /// Too many flows of a session.
+        Flows = "flows",
+        /// The round's turn did not come in time.
+        Turn = "turn",
+        /// The session of a round has ended.
+        Ended = "session-ended",
+        /// The server cannot read its tickets, or its connection failed.
+        Failure = "failure",
+    }
+}
+
+crate::words! {
+    /// What happened to a named ticket.
+    pub enum TicketChange: "change" {
+        Added = "added",
+        Changed = "changed",
+        Removed = "removed",
+    }
+}
+
 /// Counts of connections and datagrams from programs that are not clients of this server, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct StrangerCounts {
@@ -52,6 +84,8 @@ pub struct StrangerCounts {
     /// Connections without a complete message in time, with too much data, or the oldest when the server had too
     /// many.
     pub connections_overdue: u64,
+    /// Connections from addresses that the server does not allow.
+    pub connections_not_allowed: u64,
     /// Datagrams that the server did not answer.
     pub datagrams_ignored: u64,
     /// Flows with the cookie of a round that already has all its flows.
@@ -81,12 +115,17 @@ pub enum Event {
     /// The server accepts clients; always the first event.
     Listening {
         address: SocketAddr,
-        /// The ticket for clients. It contains a secret that allows any client to connect.
-        ticket: String,
-        /// Public name of the ticket.
-        ticket_id: String,
-        expires_unix_s: u64,
-        limits: Limits,
+        #[serde(flatten)]
+        ticket: Option<IssuedTicket>,
+    },
+    /// A named ticket is accepted, has new limits or addresses, or is no longer accepted.
+    Ticket {
+        change: TicketChange,
+        name: String,
+        /// Ranges of addresses for which the ticket is; empty means all.
+        allow: Vec<String>,
+        #[serde(flatten)]
+        ticket: IssuedTicket,
     },
     /// A client has begun a run.
     Began {
@@ -118,9 +157,15 @@ pub enum Event {
     },
     /// Counts of connections and datagrams that are not from clients, since the server started.
     Strangers(StrangerCounts),
+    /// A client was refused. Refusals of the same address for the same reason are counted together for a minute.
     Refused {
+        /// The last of the clients.
         client: SocketAddr,
+        reason: RefusalReason,
+        /// The last refusal in words.
         why: String,
+        /// Number of refusals.
+        times: u64,
     },
     Stopped {
         why: Ending,
@@ -129,6 +174,17 @@ pub enum Event {
         /// Payload of these sessions in both directions, in bytes.
         bytes: u64,
     },
+}
+
+/// A ticket that the server prints.
+#[derive(Clone, Debug, PartialEq, Serialize, crate::JsonSchema)]
+pub struct IssuedTicket {
+    /// The ticket for clients. It contains a secret that allows any client to connect.
+    pub ticket: String,
+    /// Public name of the ticket.
+    pub ticket_id: String,
+    pub expires_unix_s: u64,
+    pub limits: Limits,
 }
 
 /// `hairpin serve --list --json`.
@@ -142,6 +198,8 @@ pub struct Servers<'a> {
 pub struct ListedTicket<'a> {
     /// The ticket's public name.
     pub ticket_id: &'a str,
+    /// Name that the server's user gave it; null without one.
+    pub name: Option<&'a str>,
     pub expires_unix_s: u64,
     pub limits: Limits,
 }

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::engine::Far;
+use hairpin_engine::environment::boot_id;
 use hairpin_hosts::datagram_check::{DatagramCheck, check_datagrams};
 use hairpin_hosts::dial::{ControlConnection, NotKnown, dial as dial_ticket};
+use hairpin_hosts::proof::boot_code;
 use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ticket::Ticket;
@@ -36,7 +38,12 @@ impl Remote {
     pub fn connect(ticket: Ticket, binding: Binding) -> Result<Self, NotKnown> {
         let mut known = dial_ticket(&ticket, Purpose::Session, binding)?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
-        let about: ServerInfo = known.frames.receive_any(ABOUT_TIMEOUT).map_err(unheard)?;
+        let mut about: ServerInfo = known.frames.receive_any(ABOUT_TIMEOUT).map_err(unheard)?;
+        // Both ends may be on one host.
+        let here = boot_id();
+        if about.environment.boot_id == here.as_ref().map(|id| boot_code(&ticket.secret, id)) {
+            about.environment.boot_id = here;
+        }
         let own: Vec<&str> = hairpin_transports::own().iter().map(|transport| transport.card().name).collect();
         refuse_other_program(&ticket.address(), &about.own_transports, &own).map_err(NotKnown::Refused)?;
         Ok(Self { ticket, known, about, fallback: None, binding, _over_ssh: None })

@@ -30,7 +30,7 @@ pub fn read(engine: &Engine) -> Environment {
     // With `--cpu` both CPUs are the same.
     cpus_used.dedup();
     Environment {
-        boot_id: text("/proc/sys/kernel/random/boot_id"),
+        boot_id: boot_id(),
         kernel: kernel(),
         architecture: std::env::consts::ARCH.to_owned(),
         cpu_model: cpu_model(&cpu_info).unwrap_or_else(|| "unknown".to_owned()),
@@ -57,6 +57,11 @@ pub fn read(engine: &Engine) -> Environment {
         load_after: Vec::new(),
         root: is_root(),
     }
+}
+
+/// Boot id of the kernel (random(4)).
+pub fn boot_id() -> Option<String> {
+    text("/proc/sys/kernel/random/boot_id")
 }
 
 /// Describes the network interface with `address`, as far as the kernel and the driver report it; `None` if no

@@ -23,6 +23,10 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Time after which the files of expired tickets and ended servers are removed, in seconds.
 pub(super) const RETENTION_S: u64 = 30 * 24 * 3600;
 const MAX_TICKETS: usize = 10_000;
+/// Lifetime of a named ticket, in seconds.
+const NAMED_LIFETIME_S: u64 = 365 * 24 * 3600;
+/// A named ticket that expires sooner is replaced, in seconds.
+const MIN_NAMED_LIFETIME_S: u64 = 24 * 3600;
 
 #[derive(Serialize, Deserialize)]
 struct StoredTicket {
@@ -30,6 +34,8 @@ struct StoredTicket {
     expires_unix_s: u64,
     #[serde(default)]
     limits: Limits,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 /// The folder of a server's state.
@@ -84,13 +90,44 @@ impl State {
     /// # Errors
     /// The system provides no random bytes, or the ticket cannot be written.
     pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<AcceptedTicket> {
+        self.create(expires_unix_s, limits, None)
+    }
+
+    /// Returns the ticket of that name, with the default limits. Creates it if there is none that is valid for a day.
+    ///
+    /// # Errors
+    /// As [`State::new_ticket`], and if the folder cannot be read.
+    pub fn named_ticket(&self, name: &str) -> io::Result<AcceptedTicket> {
+        let now = now_unix_s();
+        let is_valid = |ticket: &AcceptedTicket| {
+            ticket.name.as_deref() == Some(name) && ticket.expires_unix_s >= now.saturating_add(MIN_NAMED_LIFETIME_S)
+        };
+        match self.tickets()?.into_iter().find(is_valid) {
+            Some(ticket) => Ok(ticket),
+            None => self.create(now.saturating_add(NAMED_LIFETIME_S), Limits::default(), Some(name.to_owned())),
+        }
+    }
+
+    /// Saves the ticket with other limits.
+    ///
+    /// # Errors
+    /// The ticket cannot be written.
+    pub fn with_limits(&self, ticket: AcceptedTicket, limits: Limits) -> io::Result<AcceptedTicket> {
+        let AcceptedTicket { secret, expires_unix_s, name, .. } = &ticket;
+        let secret = Base64(secret.0.to_vec());
+        let kept = StoredTicket { secret, expires_unix_s: *expires_unix_s, limits, name: name.clone() };
+        write(&self.ticket_path(&ticket.id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
+        Ok(AcceptedTicket { limits: limits.with_turn(), ..ticket })
+    }
+
+    fn create(&self, expires_unix_s: u64, limits: Limits, name: Option<String>) -> io::Result<AcceptedTicket> {
         let mut secret = [0; 16];
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let (secret, limits) = (Secret(secret), limits.with_turn());
         let id = ticket_id(&secret);
-        let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits };
+        let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits, name };
         write(&self.ticket_path(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
-        Ok(AcceptedTicket { id, secret, expires_unix_s, limits })
+        Ok(AcceptedTicket { id, secret, expires_unix_s, limits, name: kept.name, allow: Vec::new() })
     }
 
     /// Returns the tickets that have not expired. Removes the files of tickets that expired more than 30 days ago;
@@ -152,9 +189,10 @@ fn is_id(id: &str) -> bool {
 
 /// Parses the file of a ticket; `None` if invalid.
 fn parse_ticket(text: &str) -> Option<AcceptedTicket> {
-    let StoredTicket { secret, expires_unix_s, limits } = serde_json::from_str(text).ok()?;
+    let StoredTicket { secret, expires_unix_s, limits, name } = serde_json::from_str(text).ok()?;
     let secret = Secret(<[u8; 16]>::try_from(secret.0.as_slice()).ok()?);
-    Some(AcceptedTicket { id: ticket_id(&secret), secret, expires_unix_s, limits: limits.with_turn() })
+    let (id, limits) = (ticket_id(&secret), limits.with_turn());
+    Some(AcceptedTicket { id, secret, expires_unix_s, limits, name, allow: Vec::new() })
 }
 
 /// The result of an operation on a file; `None` if the file does not exist.

@@ -460,6 +460,14 @@ fn serve() -> Command {
             "LIMITS",
             "Limits of the ticket: rate=100mbit,turn=60s,daily-bytes=10GiB,sessions=1,wait=30s (for other rounds)",
         ))
+        .arg(valued("ticket", "NAME", "Print the ticket of this name, which stays the same at each start").conflicts_with("once"))
+        .arg(
+            valued("tickets", "FILE", "Accept only the tickets named in this file, a line each: NAME [LIMITS] [from=RANGE,...]. SIGHUP reloads it")
+                .conflicts_with_all(["ticket", "limit", "once", "for"]),
+        )
+        .arg(valued("allow", "RANGES", "Accept only clients of these addresses: 10.0.0.0/8,2001:db8::/32 [default: all]"))
+        .arg(switch("describe-host", "Give clients also the kernel's exact version, boot id, mitigations, user and load"))
+        .arg(valued("metrics", "ADDRESS:PORT", "Serve counters over HTTP in the format of OpenMetrics"))
         .arg(
             valued("cpu", "NUMBER", "CPU of the server in rounds [default: the second, if there is one]")
                 .value_parser(value_parser!(usize)),

@@ -1,6 +1,9 @@
 //! `hairpin serve`: serves rounds of clients on other hosts.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,23 +11,26 @@ use std::time::{Duration, Instant};
 use clap::ArgMatches;
 use hairpin_engine::Engine;
 use hairpin_engine::ends::Host;
+use hairpin_engine::environment::host_name;
 use hairpin_hosts::accounts::{Accounts, OwnAccount};
 use hairpin_hosts::identity::Identity;
+use hairpin_hosts::named_tickets::{NamedTickets, check_name};
 use hairpin_hosts::protocol::ServerInfo;
-use hairpin_hosts::serve::{AcceptedTicket, Server};
+use hairpin_hosts::serve::{AcceptedTicket, Server, Service};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::{Ticket, host_and_port};
-use hairpin_model::served::Event;
-use hairpin_model::{Ending, Limits, Refused, StrangerCounts, parse, quantities};
+use hairpin_model::served::{Event, IssuedTicket};
+use hairpin_model::{Ending, Limits, Prefix, Refused, StrangerCounts, TicketChange, parse, quantities};
 
 use super::exit::{Exit, Stopped};
-use super::measure::Ends;
 use super::{output, serve_list};
-use crate::linux::streams;
+use crate::linux::{interrupt, streams};
 use crate::session::now_unix_s;
 
 const PORT: u16 = 7420;
 const DEFAULT_TICKET_LIFETIME_S: u64 = 7 * 24 * 3600;
+/// Longest round of a server of one run.
+const ONLY_TURN_NS: u64 = 2 * 3600 * 1_000_000_000;
 /// Interval between checks whether the server must end.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -46,7 +52,10 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     }
     let asked = ServeOptions::read(matches)?;
     check_advertised(&asked)?;
-    let stop = Ends::stop()?;
+    let unprepared = |error| cannot("prepare for signals", &error);
+    let reload = asked.tickets.as_ref().map(|_| interrupt::raised_by_hangup()).transpose().map_err(unprepared)?;
+    let stop = if reload.is_some() { interrupt::raised_by_termination() } else { interrupt::raised_by_user() };
+    let stop = stop.map_err(|error| cannot("prepare for signals", &error))?;
     let program = std::env::current_exe().map_err(|error| cannot("find the path of this executable", &error))?;
     let engine = Engine::new(program.clone(), stop.clone()).map_err(|error| cannot("prepare", &error))?;
     let cpus = asked.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.at([cpu; 2])).map_err(Stopped::usage)?;
@@ -54,14 +63,23 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let about = about(&engine);
     let host = Host { clock: engine.clock, cpus: engine.cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
-    let own = state.clone();
-    let server = Server::bind(asked.bind, &identity, Box::new(move |id: &str| own.taken(id)), host, about, program)
-        .map_err(|error| cannot_listen(asked.bind, &error))?;
+    let named = asked.tickets.as_ref().map(|file| Arc::new(NamedTickets::of(state.clone(), file.clone())));
+    let (own, file) = (state.clone(), named.clone());
+    let tickets = move |id: &str| {
+        let taken = own.taken(id)?;
+        Ok(file.as_ref().map_or(taken.clone(), |file| taken.and_then(|ticket| file.accepted(ticket))))
+    };
+    let service = Service {
+        tickets: Box::new(tickets),
+        allow: asked.allow.clone(),
+        host,
+        about,
+        describes_host: asked.describes_host || asked.once,
+        program,
+    };
+    let server = Server::bind(asked.bind, &identity, service).map_err(|error| cannot_listen(asked.bind, &error))?;
     let account = open_account(&state, &server, &asked)?;
-    let lasts_s = asked.lasts.map_or(DEFAULT_TICKET_LIFETIME_S, |lasts| lasts.as_secs().max(1));
-    let expires_unix_s = now_unix_s() + lasts_s;
-    let taken = state.new_ticket(expires_unix_s, asked.limits).map_err(|error| cannot("save the ticket", &error))?;
-    let ticket_id = taken.id.clone();
+    let taken = issue(&state, &asked)?;
     if streams::others_can_read_standard_output() {
         output::warning(
             "other users of this host can read the file with the ticket (hint: chmod 600 FILE, or run `umask 077` \
@@ -71,17 +89,61 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if server.is_root() {
         output::warning("serving as root, which needs no privilege (hint: run it as another user)");
     }
-    report_ticket(&asked, &server, &identity, taken);
+    let mut issuer = Issuer { asked: &asked, at: server.address(), identity: &identity };
+    issuer.on_listening(taken.as_ref());
+    if let Some(named) = &named {
+        issuer.reload(named).map_err(Stopped::usage)?;
+    }
+    if let Some(at) = asked.metrics {
+        let at = server.serve_metrics(at).map_err(|error| cannot_listen(at, &error))?;
+        output::note(&format!("counters at http://{at}/metrics"));
+    }
+    notify("READY=1");
     let input_closed = Arc::new(AtomicBool::new(false));
     if asked.until_input_closes {
         watch_standard_input(Arc::clone(&input_closed)).map_err(|error| cannot("watch standard input", &error))?;
     }
-    let served = serve(server, account.as_ref(), &asked, &EndEvents { stop, input_closed });
+    let reloads = || {
+        if let (Some(named), Some(reload)) = (&named, &reload)
+            && reload.swap(false, Ordering::Relaxed)
+            && let Err(refused) = issuer.reload(named)
+        {
+            output::warning(&format!("the tickets are as before: {refused}"));
+        }
+    };
+    let served = serve(server, account.as_ref(), &asked, &EndEvents { stop, input_closed }, reloads);
+    notify("STOPPING=1");
     // The ticket was for one run.
-    if asked.once {
-        state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
+    if let Some(taken) = taken.filter(|_| asked.once) {
+        state.revoke(&taken.id).map_err(|error| cannot("revoke the ticket", &error))?;
     }
     served
+}
+
+/// Creates the ticket that this server prints at its start; `None` if a file names the tickets.
+fn issue(state: &State, asked: &ServeOptions) -> Result<Option<AcceptedTicket>, Stopped> {
+    let lasts_s = asked.lasts.map_or(DEFAULT_TICKET_LIFETIME_S, |lasts| lasts.as_secs().max(1));
+    // The only client of a server need not make way for others.
+    let turn_ns = asked.limits.turn_ns.or(asked.once.then_some(ONLY_TURN_NS));
+    let limits = Limits { turn_ns, ..asked.limits };
+    let issued = match (&asked.tickets, &asked.ticket) {
+        (Some(_), _) => return Ok(None),
+        (None, Some(name)) => state.named_ticket(name).and_then(|ticket| state.with_limits(ticket, limits)),
+        (None, None) => state.new_ticket(now_unix_s() + lasts_s, limits),
+    };
+    issued.map(Some).map_err(|error| cannot("save the ticket", &error))
+}
+
+/// Tells systemd about the state of the service (sd_notify(3)).
+fn notify(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let path = path.to_string_lossy();
+    let address = match path.strip_prefix('@') {
+        Some(name) => std::os::unix::net::SocketAddr::from_abstract_name(name),
+        None => std::os::unix::net::SocketAddr::from_pathname(&*path),
+    };
+    // Without an answer, systemd reports that the service did not start in time.
+    drop(address.and_then(|to| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &to)));
 }
 
 /// Opens the account of this server and restores its entries. `None` for a server of one run, and if another server
@@ -119,6 +181,7 @@ fn serve(
     account: Option<&OwnAccount>,
     asked: &ServeOptions,
     end_events: &EndEvents,
+    mut reloads: impl FnMut(),
 ) -> Result<Exit, Stopped> {
     let began = Instant::now();
     let mut runs = 0_u64;
@@ -129,6 +192,7 @@ fn serve(
             asked.log(&event);
         }
         save_account(&server, account);
+        reloads();
         let endings = [
             (end_events.stop.load(Ordering::Relaxed), Ending::Signal),
             (end_events.input_closed.load(Ordering::Relaxed), Ending::Input),
@@ -139,9 +203,7 @@ fn serve(
             break ending;
         }
     };
-    if let Some(strangers) = server.strangers() {
-        asked.log(&strangers);
-    }
+    server.counted().iter().for_each(|event| asked.log(event));
     let stopped = server.end(ending);
     save_account(&server, account);
     asked.log(&stopped);
@@ -158,27 +220,53 @@ fn save_account(server: &Server, account: Option<&OwnAccount>) {
     }
 }
 
-/// Prints the ticket and the server's address.
-fn report_ticket(asked: &ServeOptions, server: &Server, identity: &Identity, taken: AcceptedTicket) {
-    let (host, port) = asked.advertised(server.address());
-    let ticket = Ticket {
-        host,
-        port,
-        fingerprint: identity.fingerprint(),
-        secret: taken.secret,
-        expires_unix_s: taken.expires_unix_s,
-    };
-    if !asked.json {
-        output::text(&format!("{}\n", ticket.word()));
+/// Prints tickets.
+struct Issuer<'a> {
+    asked: &'a ServeOptions,
+    at: SocketAddr,
+    identity: &'a Identity,
+}
+
+impl Issuer<'_> {
+    fn issued(&self, taken: &AcceptedTicket) -> IssuedTicket {
+        let (host, port) = self.asked.advertised(self.at);
+        let ticket = Ticket {
+            host,
+            port,
+            fingerprint: self.identity.fingerprint(),
+            secret: taken.secret.clone(),
+            expires_unix_s: taken.expires_unix_s,
+        };
+        IssuedTicket {
+            ticket: ticket.word(),
+            ticket_id: taken.id.clone(),
+            expires_unix_s: taken.expires_unix_s,
+            limits: taken.limits,
+        }
     }
-    let listening = Event::Listening {
-        address: server.address(),
-        ticket: ticket.word(),
-        ticket_id: taken.id,
-        expires_unix_s: taken.expires_unix_s,
-        limits: taken.limits,
-    };
-    asked.log(&listening);
+
+    /// Prints the ticket of the server's start, and the server's address.
+    fn on_listening(&self, taken: Option<&AcceptedTicket>) {
+        let ticket = taken.map(|taken| self.issued(taken));
+        if let Some(ticket) = ticket.as_ref().filter(|_| !self.asked.json) {
+            output::text(&format!("{}\n", ticket.ticket));
+        }
+        self.asked.log(&Event::Listening { address: self.at, ticket });
+    }
+
+    /// Reads the file of named tickets, and prints the new ones.
+    fn reload(&mut self, named: &NamedTickets) -> Result<(), Refused> {
+        for (change, taken) in named.reload()? {
+            let ticket = self.issued(&taken);
+            let name = taken.name.unwrap_or_default();
+            if change == TicketChange::Added && !self.asked.json {
+                output::text(&format!("{name} {}\n", ticket.ticket));
+            }
+            let allow = taken.allow.iter().map(ToString::to_string).collect();
+            self.asked.log(&Event::Ticket { change, name, allow, ticket });
+        }
+        Ok(())
+    }
 }
 
 /// Describes this host to clients.
@@ -196,14 +284,23 @@ fn about(engine: &Engine) -> ServerInfo {
 
 fn describe(event: &Event) -> String {
     match event {
-        Event::Listening { address, ticket_id, expires_unix_s, limits, .. } => {
-            let limits = limits.words();
-            let limits = if limits.is_empty() { String::new() } else { format!(" Limits: {}.", limits.join(", ")) };
+        Event::Listening { address, ticket: None } => format!("Serving on {address} (TCP and UDP)."),
+        Event::Listening { address, ticket: Some(IssuedTicket { ticket_id, expires_unix_s, limits, .. }) } => {
             format!(
-                "Serving on {address} (TCP and UDP).{limits} Ticket {ticket_id} expires at {}; revoke it with: hairpin serve \
-                 --revoke {ticket_id}",
+                "Serving on {address} (TCP and UDP). Limits: {}. Ticket {ticket_id} expires at {}; revoke it with: hairpin \
+                 serve --revoke {ticket_id}",
+                limits.words().join(", "),
                 quantities::utc(*expires_unix_s)
             )
+        }
+        Event::Ticket { change: TicketChange::Removed, name, ticket, .. } => {
+            format!("ticket {name} ({}) removed", ticket.ticket_id)
+        }
+        Event::Ticket { change, name, allow, ticket } => {
+            let from = if allow.is_empty() { String::new() } else { format!(", from {}", allow.join(", ")) };
+            let limits = ticket.limits.words().join(", ");
+            let expires = quantities::utc(ticket.expires_unix_s);
+            format!("ticket {name} ({}) {change}: {limits}{from}; expires at {expires}", ticket.ticket_id)
         }
         Event::Began { session, client, tool, ticket } => {
             format!("session {session}: {client} ({tool}, ticket {ticket}) begins a run")
@@ -223,18 +320,22 @@ fn describe(event: &Event) -> String {
         Event::Strangers(StrangerCounts {
             connections_dropped,
             connections_overdue,
+            connections_not_allowed,
             datagrams_ignored,
             flows_refused,
             clients_untold,
         }) => {
             format!(
                 "traffic that is not from clients: {connections_dropped} connections dropped, {connections_overdue} \
-                timed out, \
+                timed out, {connections_not_allowed} from addresses that are not allowed, \
                 {datagrams_ignored} datagrams ignored, {flows_refused} flows refused, {clients_untold} clients refused \
                 without a reason"
             )
         }
-        Event::Refused { client, why } => format!("{client}: refused: {why}"),
+        Event::Refused { client, why, times: 1, .. } => format!("{client}: refused: {why}"),
+        Event::Refused { client, why, times, .. } => {
+            format!("{}: refused {times} more times in the last minute: {why}", client.ip())
+        }
         Event::Stopped { why, sessions, bytes } => {
             let why = match why {
                 Ending::Signal => "on a signal",
@@ -306,6 +407,13 @@ struct ServeOptions {
     once: bool,
     limits: Limits,
     cpu: Option<usize>,
+    /// Name of the ticket.
+    ticket: Option<String>,
+    /// File with the names, limits and addresses of tickets.
+    tickets: Option<PathBuf>,
+    allow: Vec<Prefix>,
+    describes_host: bool,
+    metrics: Option<SocketAddr>,
     until_input_closes: bool,
     json: bool,
     quiet: bool,
@@ -323,6 +431,14 @@ impl ServeOptions {
             once: matches.get_flag("once"),
             limits: text("limit").map_or(Ok(Limits::default()), Limits::parse).map_err(refused("--limit"))?,
             cpu: matches.get_one::<usize>("cpu").copied(),
+            ticket: text("ticket")
+                .map(|name| check_name(name).map(|()| name.to_owned()))
+                .transpose()
+                .map_err(refused("--ticket"))?,
+            tickets: text("tickets").map(PathBuf::from),
+            allow: text("allow").map_or(Ok(Vec::new()), Prefix::parse_list).map_err(refused("--allow"))?,
+            describes_host: matches.get_flag("describe-host"),
+            metrics: text("metrics").map(bind).transpose().map_err(refused("--metrics"))?,
             until_input_closes: matches.get_flag("until-input-closes"),
             json: matches.get_flag("json"),
             quiet: matches.get_flag("quiet"),
@@ -341,12 +457,30 @@ impl ServeOptions {
     fn advertised(&self, at: SocketAddr) -> (String, u16) {
         match &self.advertise {
             Some((host, port)) => (host.clone(), port.unwrap_or(at.port())),
-            None if at.ip().is_unspecified() => {
-                (hairpin_engine::environment::host_name().unwrap_or_else(|| at.ip().to_string()), at.port())
-            }
+            None if at.ip().is_unspecified() => (reachable_host(at), at.port()),
             None => (at.ip().to_string(), at.port()),
         }
     }
+}
+
+/// A name or an address by which other hosts can reach a server at all addresses of this host: the host's name if it
+/// resolves to an address of another interface than the loopback, else the source address of the default route.
+fn reachable_host(at: SocketAddr) -> String {
+    let is_usable = |address: SocketAddr| !address.ip().is_loopback() && (at.is_ipv6() || address.is_ipv4());
+    let named = host_name().filter(|name| {
+        let found = (name.as_str(), at.port()).to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+        !found.is_empty() && found.into_iter().all(is_usable)
+    });
+    named.or_else(routed_address).or_else(host_name).unwrap_or_else(|| at.ip().to_string())
+}
+
+/// The source address of the default route over IPv4. A connect of a datagram socket sends nothing.
+fn routed_address() -> Option<String> {
+    const DOCUMENTATION: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(DOCUMENTATION).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then(|| address.to_string())
 }
 
 const DEFAULT_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT);

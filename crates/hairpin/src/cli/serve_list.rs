@@ -30,6 +30,7 @@ pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
 fn as_json<'a>(tickets: &'a [AcceptedTicket], servers: &'a [Listed]) -> Servers<'a> {
     let ticket = |ticket: &'a AcceptedTicket| ListedTicket {
         ticket_id: &ticket.id,
+        name: ticket.name.as_deref(),
         expires_unix_s: ticket.expires_unix_s,
         limits: ticket.limits,
     };
@@ -50,6 +51,7 @@ fn as_text(tickets: &[AcceptedTicket], servers: &[Listed], look: Look) -> String
     for ticket in tickets {
         let words = ticket.limits.words();
         let limits = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
+        let limits = ticket.name.as_ref().map_or(limits.clone(), |name| format!("{limits} ({name})"));
         text += &render_item(&format!("{:<8}  {}  ", ticket.id, minute(ticket.expires_unix_s)), &limits, &look);
     }
     for server in servers {
@@ -136,7 +138,14 @@ mod tests {
     fn the_list_is_aligned_in_80_columns_and_a_long_address_has_its_own_line() {
         let limits = Limits::parse("rate=100mbit,turn=60s,daily-bytes=10GiB,sessions=2,wait=10s").unwrap();
         let secret = Secret([0; 16]);
-        let ticket = AcceptedTicket { id: "f123e0b2".to_owned(), secret, expires_unix_s: 1_800_604_800, limits };
+        let ticket = AcceptedTicket {
+            id: "f123e0b2".to_owned(),
+            secret,
+            expires_unix_s: 1_800_604_800,
+            limits,
+            name: Some("alice".to_owned()),
+            allow: Vec::new(),
+        };
         let sessions = vec![
             session(8, "192.0.2.1:40000", None),
             session(9, "192.168.100.200:40000", Some(1_800_000_012)),
@@ -158,7 +167,7 @@ mod tests {
             "\
 ticket    expires (UTC)     limits
 f123e0b2  2027-01-22 08:00  rate=100mbit, turn=60s, daily-bytes=10GiB,
-                            sessions=2, wait=10s
+                            sessions=2, wait=10s (alice)
 
 Server at [::]:7420: running
 Used on 2027-01-15 (UTC): f123e0b2 6.48 KiB

@@ -20,7 +20,19 @@ pub const EXIT_CODE: u8 = 130;
 /// # Errors
 /// If the handler cannot be installed.
 pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
-    let signals = caught_signals(&[SIGINT, SIGTERM, SIGHUP]);
+    raised_by(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+/// Like [`raised_by_user`], without SIGHUP.
+///
+/// # Errors
+/// If the handler cannot be installed.
+pub fn raised_by_termination() -> io::Result<Arc<AtomicBool>> {
+    raised_by(&[SIGINT, SIGTERM])
+}
+
+fn raised_by(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
+    let signals = caught_signals(signals);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signals.iter().copied() {
         // In this order, only the second signal finds the flag set: it ends the program, and the server ends too.
@@ -29,6 +41,16 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
     }
     hairpin_engine::engine::bound_the_end(&signals)?;
     Ok(stop)
+}
+
+/// Makes SIGHUP set a flag.
+///
+/// # Errors
+/// If the handler cannot be installed.
+pub fn raised_by_hangup() -> io::Result<Arc<AtomicBool>> {
+    let raised = Arc::new(AtomicBool::new(false));
+    flag::register(SIGHUP, Arc::clone(&raised))?;
+    Ok(raised)
 }
 
 /// Returns the signals, without SIGHUP if SIGHUP was ignored when this program started (nohup(1)).

@@ -8,14 +8,14 @@ use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::environment::interface;
 use hairpin_model::served::Event;
-use hairpin_model::{Refused, Session};
+use hairpin_model::{Environment, RefusalReason, Refused, Session};
 use hairpin_transports::Cookie;
 
 use super::round;
 use super::sessions::NewSession;
-use super::shared::{AcceptedTicket, Shared, short, tool};
+use super::shared::{AcceptedTicket, Shared, is_allowed, short, tool};
 use crate::dial::{now_unix_s, printable};
-use crate::proof::{Role, is_proof, proof};
+use crate::proof::{Role, boot_code, is_proof, proof};
 use crate::protocol::{Answer, AnyGreeting, Ask, Base64, DatagramsSeen, Greeting, Purpose, ServerInfo, VERSION};
 use crate::tls::Tls;
 
@@ -38,10 +38,9 @@ const MAX_TRIALS: usize = 8;
 
 pub(super) fn version_mismatch(spoken: &AnyGreeting) -> Refused {
     let what = format!(
-        "the client ({}) speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
+        "the client ({}) speaks version {} of the protocol between hosts, and this server version {VERSION}",
         printable(&spoken.tool),
-        spoken.version,
-        tool()
+        spoken.version
     );
     Refused::new(what, "use the same version of Hairpin at both ends")
 }
@@ -49,9 +48,9 @@ pub(super) fn version_mismatch(spoken: &AnyGreeting) -> Refused {
 impl Shared {
     /// Authenticates a client and serves its request.
     pub(super) fn serve_client(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
-        let (ticket, proof) = match self.authenticate(&frames, greeting) {
+        let (ticket, proof) = match self.authenticate(&frames, greeting, from) {
             Ok(checked) => checked,
-            Err(refusal) => return self.refuse(frames, &refusal, from),
+            Err((reason, refusal)) => return self.refuse(frames, reason, &refusal, from),
         };
         frames.carrier_mut().limit_received(u64::MAX);
         let welcome = |session| Answer::Welcome { version: VERSION, tool: tool(), proof: proof.clone(), session };
@@ -62,16 +61,20 @@ impl Shared {
                 let begins = NewSession { ticket: &ticket.id, client: from, tool: tool.clone(), max_sessions };
                 match self.sessions.begin(begins) {
                     Ok(session) => {
-                        self.report(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
+                        self.report(Event::Began { session, client: from, tool, ticket: ticket.label().to_owned() });
                         self.serve_session(frames, session, &welcome(session), &ticket);
                     }
-                    Err(exceeded) => self.refuse(frames, &Refused::new(exceeded.cause(), exceeded.hint), from),
+                    Err(exceeded) => {
+                        let refusal = Refused::new(exceeded.cause(), exceeded.hint);
+                        self.refuse(frames, RefusalReason::Sessions, &refusal, from);
+                    }
                 }
             }
             Purpose::Round(session) if self.sessions.touch(session, &ticket.id) => {
                 if self.lease.count(session) >= MAX_FLOWS {
                     let what = format!("the session already has {MAX_FLOWS} flows in progress");
-                    return self.refuse(frames, &Refused::new(what, "measure fewer flows at once"), from);
+                    let refusal = Refused::new(what, "measure fewer flows at once");
+                    return self.refuse(frames, RefusalReason::Flows, &refusal, from);
                 }
                 let running = self.lease.begin(&ticket.id, session, &ticket.limits, |likely| {
                     let most_ms = u64::try_from(likely.as_millis()).unwrap_or(u64::MAX);
@@ -80,7 +83,8 @@ impl Shared {
                 });
                 let Some(running) = running else {
                     let what = format!("limit {}: other clients measure", ticket.limits.words_of("wait"));
-                    return self.refuse(frames, &Refused::new(what, "start the run again later"), from);
+                    let refusal = Refused::new(what, "start the run again later");
+                    return self.refuse(frames, RefusalReason::Turn, &refusal, from);
                 };
                 if running.is_first {
                     self.sessions.count_round(session);
@@ -90,13 +94,15 @@ impl Shared {
                 }
             }
             Purpose::Round(_) => {
-                self.refuse(frames, &Refused::new("the session of the round has ended", "start the run again"), from);
+                let refusal = Refused::new("the session of the round has ended", "start the run again");
+                self.refuse(frames, RefusalReason::Ended, &refusal, from);
             }
         }
     }
 
-    pub(super) fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refused, from: SocketAddr) {
+    pub(super) fn refuse(&self, mut frames: Frames<Tls>, reason: RefusalReason, refusal: &Refused, from: SocketAddr) {
         let Refused { what, hint } = refusal;
+        self.refused[reason as usize].fetch_add(1, Ordering::Relaxed);
         let before = self.refusing.fetch_add(1, Ordering::Relaxed);
         if before >= MAX_REFUSED {
             // Closes the connection without a reason: sending one would occupy a thread for up to 2 s.
@@ -104,33 +110,47 @@ impl Shared {
             self.refused_silently.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.report(Event::Refused { client: from, why: what.clone() });
+        self.report(Event::Refused { client: from, reason, why: what.clone(), times: 1 });
         drop(frames.send_any(&Answer::Refused { what: what.clone(), hint: hint.clone() }));
         frames.carrier_mut().close(CLOSE_TIMEOUT);
         self.refusing.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Checks the client's proof. Returns the client's ticket, and the proof that this server knows the secret too.
-    fn authenticate(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(AcceptedTicket, Base64), Refused> {
-        let exporter = frames.carrier().exporter().map_err(|error| Refused::new(error.to_string(), ""))?;
-        let unread = |error: std::io::Error| {
-            Refused::new(format!("it cannot read its tickets: {error}"), "check its state folder")
-        };
-        let ticket = (self.tickets)(&greeting.ticket).map_err(unread)?;
+    fn authenticate(
+        &self,
+        frames: &Frames<Tls>,
+        greeting: &Greeting,
+        from: SocketAddr,
+    ) -> Result<(AcceptedTicket, Base64), (RefusalReason, Refused)> {
+        const HINT: &str = "get a new one from `hairpin serve`";
+        let failure = |what: String, hint: &str| (RefusalReason::Failure, Refused::new(what, hint));
+        let exporter = frames.carrier().exporter().map_err(|error| failure(error.to_string(), ""))?;
+        let unread = |error| failure(format!("it cannot read its tickets: {error}"), "check its state folder");
+        let ticket = (self.service.tickets)(&greeting.ticket).map_err(unread)?;
         let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
-        let ticket = ticket.ok_or_else(|| {
-            Refused::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
-        })?;
+        let Some(ticket) = ticket else {
+            let refusal = Refused::new("the ticket is not known here, or was revoked", HINT);
+            return Err((RefusalReason::Ticket, refusal));
+        };
         if ticket.expires_unix_s <= now_unix_s() {
-            return Err(Refused::new("the ticket has expired", "get a new one from `hairpin serve`"));
+            return Err((RefusalReason::Expired, Refused::new("the ticket has expired", HINT)));
+        }
+        if !is_allowed(&ticket.allow, from.ip()) {
+            let what = format!("the ticket is not for clients at {}", from.ip().to_canonical());
+            return Err((RefusalReason::Address, Refused::new(what, "ask for a ticket for this address")));
         }
         let proof = Base64(proof(&ticket.secret, Role::Server, &exporter).to_vec());
         Ok((ticket, proof))
     }
 
     /// Describes this host to a client, with the interface of its connection.
-    fn server_info(&self, frames: &Frames<Tls>) -> ServerInfo {
-        let mut about = self.about.clone();
+    fn server_info(&self, frames: &Frames<Tls>, ticket: &AcceptedTicket) -> ServerInfo {
+        let mut about = self.service.about.clone();
+        if !self.service.describes_host {
+            let boot_code = about.environment.boot_id.as_ref().map(|id| boot_code(&ticket.secret, id));
+            about.environment = Environment { boot_id: boot_code, ..about.environment.without_details() };
+        }
         let here = frames.carrier().socket().local_addr().ok();
         about.environment.interface = here.and_then(|here| interface(here.ip()));
         about
@@ -143,7 +163,7 @@ impl Shared {
             used_bytes: self.sessions.used_bytes(&ticket.id),
             expires_unix_s: ticket.expires_unix_s,
             sessions: self.sessions.count() as u64,
-            ..self.server_info(&frames)
+            ..self.server_info(&frames, ticket)
         };
         let mut trials = Vec::new();
         if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {

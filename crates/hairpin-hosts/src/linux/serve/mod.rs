@@ -8,6 +8,8 @@ mod bind;
 mod client;
 mod datagrams;
 mod lease;
+mod metrics;
+mod refusals;
 mod registry;
 mod round;
 mod sessions;
@@ -26,8 +28,9 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::ends::Host;
 use hairpin_engine::wait::wait_any;
+use hairpin_model::RefusalReason::Version;
 use hairpin_model::served::Event;
-use hairpin_model::{Ending, StrangerCounts};
+use hairpin_model::{Ending, Prefix, StrangerCounts};
 use hairpin_transports::{multipath, received};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -38,6 +41,7 @@ use self::bind::bind_socket;
 use self::client::version_mismatch;
 use self::datagrams::Datagrams;
 use self::lease::Lease;
+use self::refusals::Refusals;
 use self::registry::{NotAccepted, Registry};
 pub use self::sessions::Account;
 use self::sessions::Sessions;
@@ -65,25 +69,34 @@ pub struct Server {
     shared: Arc<Shared>,
     events: Receiver<Event>,
     woken: UnixStream,
+    refusals: Refusals,
     /// Counts in the last report.
     reported: StrangerCounts,
     reported_at: Instant,
 }
 
+/// What a server serves, and whom.
+pub struct Service {
+    /// Reads a ticket by its name.
+    pub tickets: Tickets,
+    /// Addresses of clients; empty means all.
+    pub allow: Vec<Prefix>,
+    /// Argument of the program.
+    pub host: Host,
+    /// Sent to clients.
+    pub about: ServerInfo,
+    /// Whether clients get all of `about`, or only what a run needs.
+    pub describes_host: bool,
+    /// Started for each round.
+    pub program: PathBuf,
+}
+
 impl Server {
-    /// Binds the port; `::` binds all addresses of both IP versions. `program` is started for each round with `host` as
-    /// an argument; clients receive `about`.
+    /// Binds the port; `::` binds all addresses of both IP versions.
     ///
     /// # Errors
     /// The address or the port is unavailable, or the identity is invalid.
-    pub fn bind(
-        at: SocketAddr,
-        identity: &Identity,
-        tickets: Tickets,
-        host: Host,
-        about: ServerInfo,
-        program: PathBuf,
-    ) -> io::Result<Self> {
+    pub fn bind(at: SocketAddr, identity: &Identity, service: Service) -> io::Result<Self> {
         // Other processes of this user must not read the key and the tickets from its memory (PR_SET_DUMPABLE).
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         let config = identity.server_config().map_err(io::Error::other)?;
@@ -105,15 +118,13 @@ impl Server {
             registry: Registry::default(),
             sessions: Sessions::default(),
             lease: Lease::default(),
-            tickets,
-            host,
-            about,
-            program,
+            service,
             at,
             events: sender,
             wake,
             refusing: AtomicU32::new(0),
             refused_silently: AtomicU64::new(0),
+            refused: Default::default(),
         };
         Ok(Self {
             listeners,
@@ -122,6 +133,7 @@ impl Server {
             shared: Arc::new(shared),
             events,
             woken,
+            refusals: Refusals::default(),
             reported: StrangerCounts::default(),
             reported_at: Instant::now(),
         })
@@ -134,6 +146,14 @@ impl Server {
 
     pub fn address(&self) -> SocketAddr {
         self.shared.at
+    }
+
+    /// Serves counters in the format of OpenMetrics over HTTP. Returns the address.
+    ///
+    /// # Errors
+    /// The address or the port is unavailable.
+    pub fn serve_metrics(&self, at: SocketAddr) -> io::Result<SocketAddr> {
+        metrics::start(at, Arc::clone(&self.shared))
     }
 
     /// Restores the account of an earlier start.
@@ -152,14 +172,21 @@ impl Server {
         Event::Stopped { why, sessions, bytes }
     }
 
-    /// Returns the counts of unauthenticated clients if they changed since the last report.
-    pub fn strangers(&mut self) -> Option<Event> {
+    /// Returns what was counted since the last report: refusals, and unauthenticated clients.
+    pub fn counted(&mut self) -> Vec<Event> {
+        let mut events = self.refusals.take();
+        events.extend(self.strangers());
+        events
+    }
+
+    fn strangers(&mut self) -> Option<Event> {
         self.reported_at = Instant::now();
         let refused_silently = self.shared.refused_silently.load(Ordering::Relaxed);
         let (connections, datagrams) = (self.strangers.counts, self.datagrams.counts);
         let counts = StrangerCounts {
             connections_dropped: connections.dropped,
             connections_overdue: connections.overdue,
+            connections_not_allowed: connections.not_allowed,
             datagrams_ignored: datagrams.ignored,
             flows_refused: connections.refused + datagrams.refused,
             clients_untold: refused_silently,
@@ -176,9 +203,18 @@ impl Server {
         let until = Instant::now() + at_most;
         loop {
             self.serve_once(until)?;
-            let mut events: Vec<Event> = self.events.try_iter().collect();
+            let mut events = Vec::new();
+            for event in self.events.try_iter() {
+                let Event::Refused { client, reason, why, .. } = event else {
+                    events.push(event);
+                    continue;
+                };
+                let (event, is_counted) = self.refusals.on_refused(client, reason, why);
+                events.extend(event);
+                self.shared.refused_silently.fetch_add(u64::from(!is_counted), Ordering::Relaxed);
+            }
             if self.reported_at.elapsed() >= COUNTS_REPORT_INTERVAL {
-                events.extend(self.strangers());
+                events.extend(self.counted());
             }
             if !events.is_empty() || Instant::now() > until {
                 return Ok(events);
@@ -216,6 +252,7 @@ impl Server {
     fn accept(&mut self, index: usize) -> io::Result<()> {
         for _ in 0..MAX_ACCEPTS {
             match self.listeners[index].accept() {
+                Ok((_, from)) if !self.shared.allows(from.ip()) => self.strangers.counts.not_allowed += 1,
                 Ok((socket, from)) => self.strangers.add(socket, from, Instant::now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The connection was closed before it was accepted.
@@ -253,7 +290,8 @@ impl Server {
             Caller::OtherVersion(frames, spoken) => {
                 let shared = Arc::clone(&self.shared);
                 let thread = std::thread::Builder::new().name("hairpin-refused".to_owned());
-                drop(thread.spawn(move || shared.refuse(*frames, &version_mismatch(&spoken), from)));
+                let refuse = move || shared.refuse(*frames, Version, &version_mismatch(&spoken), from);
+                drop(thread.spawn(refuse));
             }
         }
     }
@@ -330,10 +368,13 @@ mod tests {
             secret: SECRET,
             expires_unix_s: now_unix_s() + 1000,
             limits: Limits::default(),
+            name: None,
+            allow: Vec::new(),
         };
         let tickets = Box::new(move |id: &str| Ok(Some(ticket()).filter(|ticket| ticket.id == id)));
-        let program = PathBuf::from("/nonexistent");
-        let mut server = Server::bind(at, &identity, tickets, host, ServerInfo::default(), program).unwrap();
+        let (program, about) = (PathBuf::from("/nonexistent"), ServerInfo::default());
+        let service = Service { tickets, allow: Vec::new(), host, about, describes_host: false, program };
+        let mut server = Server::bind(at, &identity, service).unwrap();
         let at = server.address();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -366,12 +407,9 @@ mod tests {
         let (answer, events) =
             answered(|_| json!({ "version": 2, "tool": "hairpin 9.9.9\u{1b}[31m", "new": [1, 2] }));
         let what = answer["refused"]["what"].as_str().unwrap();
-        let own = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
         assert_eq!(
             what,
-            format!(
-                "the client (hairpin 9.9.9[31m) speaks version 2 of the protocol between hosts, and this server ({own}) version 1"
-            )
+            "the client (hairpin 9.9.9[31m) speaks version 2 of the protocol between hosts, and this server version 1"
         );
         assert!(matches!(events.as_slice(), [Event::Refused { .. }]), "{events:?}");
     }

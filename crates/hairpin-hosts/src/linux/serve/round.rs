@@ -79,7 +79,7 @@ pub(super) fn serve(
         began,
         running: &running,
     };
-    let started = Process::start(&shared.program, &Host { across: Some(at), ..shared.host.clone() });
+    let started = Process::start(&shared.service.program, &Host { across: Some(at), ..shared.service.host.clone() });
     let outcome = started.and_then(|mut process| relay.run(&mut process));
     relay.end_round();
     let case = std::mem::take(&mut relay.case);
@@ -224,7 +224,7 @@ impl Relay<'_> {
             return Ok(());
         }
         self.ticket_read = Instant::now();
-        match (self.shared.tickets)(&self.ticket.id) {
+        match (self.shared.service.tickets)(&self.ticket.id) {
             Ok(None) => {
                 let hint = "get a new one from `hairpin serve`";
                 Err(Failure::new(FailureKind::Refused, "the server: the ticket was revoked", hint))

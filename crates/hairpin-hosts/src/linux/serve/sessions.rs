@@ -46,6 +46,8 @@ struct Inner {
     last_number: u64,
     /// Number of sessions since the server's start, and the payload of their rounds in bytes.
     total: (u64, u64),
+    /// Number of rounds since the server's start.
+    rounds: u64,
     is_changed: bool,
 }
 
@@ -153,6 +155,12 @@ impl Sessions {
         self.inner().total
     }
 
+    /// Number of sessions and rounds since the server's start, and their payload in bytes.
+    pub(super) fn totals(&self) -> (u64, u64, u64) {
+        let inner = self.inner();
+        (inner.total.0, inner.rounds, inner.total.1)
+    }
+
     /// Marks the session as used now. Returns whether it is open and belongs to that ticket.
     pub(super) fn touch(&self, number: u64, ticket: &str) -> bool {
         let mut inner = self.inner();
@@ -164,6 +172,7 @@ impl Sessions {
         let mut inner = self.inner();
         if let Some(open) = inner.open.get_mut(&number) {
             open.session.rounds += 1;
+            inner.rounds += 1;
             inner.is_changed = true;
         }
     }

@@ -3,20 +3,18 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::mpsc::Sender;
 
 use hairpin_engine::control::frames::Frames;
-use hairpin_engine::ends::Host;
-use hairpin_model::Limits;
 use hairpin_model::served::Event;
+use hairpin_model::{Limits, Prefix, RefusalReason};
 
+use super::Service;
 use super::lease::Lease;
 use super::registry::Registry;
 use super::sessions::Sessions;
 use crate::dial::printable;
-use crate::protocol::ServerInfo;
 use crate::ticket::Secret;
 use crate::tls::Tls;
 
@@ -29,6 +27,17 @@ pub struct AcceptedTicket {
     /// Expiry, in seconds since 1970.
     pub expires_unix_s: u64,
     pub limits: Limits,
+    /// Name that the server's user gave it.
+    pub name: Option<String>,
+    /// Addresses of its clients; empty means all.
+    pub allow: Vec<Prefix>,
+}
+
+impl AcceptedTicket {
+    /// The ticket in logs: its name, or else its public name.
+    pub fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.id)
+    }
 }
 
 /// Reads the ticket of that name, which an unauthenticated client sent; `None` if the ticket is not accepted.
@@ -38,16 +47,14 @@ pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) sessions: Sessions,
     pub(super) lease: Lease,
-    /// Reads valid tickets; revoked ones are invalid.
-    pub(super) tickets: Tickets,
-    pub(super) host: Host,
-    pub(super) about: ServerInfo,
-    pub(super) program: PathBuf,
+    pub(super) service: Service,
     pub(super) at: SocketAddr,
     pub(super) events: Sender<Event>,
     pub(super) refusing: AtomicU32,
     /// Number of clients that were refused without a reason.
     pub(super) refused_silently: AtomicU64,
+    /// Number of refused clients by reason.
+    pub(super) refused: [AtomicU64; RefusalReason::ALL.len()],
     /// Writing a byte wakes the serving thread.
     pub(super) wake: UnixStream,
 }
@@ -57,6 +64,11 @@ impl Shared {
     pub(super) fn report(&self, event: Event) {
         // If the byte does not fit, earlier bytes wake the thread.
         drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
+    }
+
+    /// Whether clients of that address are allowed.
+    pub(super) fn allows(&self, address: IpAddr) -> bool {
+        is_allowed(&self.service.allow, address)
     }
 
     /// Returns the local address and port that the client uses, and the client's address.
@@ -69,6 +81,11 @@ impl Shared {
     pub(super) fn at_of(&self, frames: &Frames<Tls>) -> SocketAddr {
         frames.carrier().socket().local_addr().unwrap_or(self.at)
     }
+}
+
+/// Whether the list contains the address; an empty list contains all.
+pub(super) fn is_allowed(allow: &[Prefix], address: IpAddr) -> bool {
+    allow.is_empty() || allow.iter().any(|prefix| prefix.contains(address))
 }
 
 /// Makes text from a client safe for a log, with at most 100 characters.

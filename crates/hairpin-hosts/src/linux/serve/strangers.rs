@@ -63,6 +63,8 @@ pub(super) struct Counts {
     pub(super) dropped: u64,
     /// Connections that completed no message in time, sent too much, or were closed to make room.
     pub(super) overdue: u64,
+    /// Connections from addresses that are not allowed.
+    pub(super) not_allowed: u64,
     /// Data flows of a round that already had all its flows.
     pub(super) refused: u64,
 }
