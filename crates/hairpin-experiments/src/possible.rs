@@ -190,7 +190,7 @@ const NUMBERED_BYTES: u64 = 8;
 
 /// Header size of a message with a number, a send time and a nonce that the receiver quotes back, see
 /// [`nonce_of`](../../hairpin-loops/src/driver/messages.rs).
-const QUOTED_BYTES: u64 = 24;
+const QUOTED_BYTES: u64 = 32;
 
 /// Maximum bytes of one call; the buffers of both ends have this size.
 const MAX_BATCH_BYTES: u64 = 64 << 20;

@@ -190,7 +190,10 @@ fn connect(
         }
         _ => "",
     };
-    let kind = FailureKind::from(&error);
+    let kind = match FailureKind::from(&error) {
+        FailureKind::TimedOut | FailureKind::Refused => FailureKind::Unreachable,
+        kind => kind,
+    };
     let error = match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
             format!("no answer for {} s", OPEN_TIMEOUT.as_secs())
@@ -221,9 +224,15 @@ fn handshake_failure(ticket: &Ticket, error: &io::Error) -> Failure {
             format!("the server at {} is not the server of the ticket", ticket.address()),
             "its key was replaced, or another server answers there: get a new ticket from `hairpin serve`",
         ),
-        _ if error.kind() == io::ErrorKind::TimedOut => {
-            server_failure(ticket, "speak TLS with", &format!("no answer for {} s", OPEN_TIMEOUT.as_secs()))
-        }
+        _ if error.kind() == io::ErrorKind::TimedOut => Failure::new(
+            FailureKind::Unreachable,
+            format!(
+                "the server at {} does not answer: no TLS handshake for {} s",
+                ticket.address(),
+                OPEN_TIMEOUT.as_secs()
+            ),
+            "is it stopped, or its host overloaded?",
+        ),
         _ if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => Failure::new(
             FailureKind::Closed,
             format!("the server at {} closed the connection", ticket.address()),
@@ -242,7 +251,7 @@ fn server_failure(ticket: &Ticket, operation: &str, cause: &str) -> Failure {
 }
 
 /// Makes text from the other end safe to print: at most 300 characters, printable ASCII only.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().filter(|letter| letter.is_ascii_graphic() || *letter == ' ').take(300).collect()
 }
 

@@ -80,6 +80,8 @@ pub struct ServerInfo {
     pub transports: Vec<String>,
     /// Names of the transports that the server's program adds to the built-in ones.
     pub own_transports: Vec<String>,
+    /// What the server can be ordered to do, see [`hairpin_model::capability`]; empty for versions that do not say.
+    pub capabilities: Vec<String>,
     /// Congestion controls that the server's processes may set.
     pub congestion_controls: Vec<String>,
     pub limits: Limits,

@@ -1,5 +1,7 @@
 //! Reasons for an end to give up its round.
 
+use std::io::ErrorKind;
+
 use hairpin_model::{Failure, FailureKind, RoundOrder};
 use hairpin_transports::WireError;
 
@@ -7,15 +9,22 @@ use super::client::MAX_TIME_OUTS;
 
 /// A wire's error as the cause of a failed round.
 pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
-    let hint = match error {
+    Failure::new(error, format!("cannot {what} message {sequence}: {error}"), hint_of(error))
+}
+
+/// What to do about a wire's error.
+pub fn hint_of(error: &WireError) -> &'static str {
+    match error {
         WireError::Closed => "the other end ended early; see the cause it reported",
         WireError::TimedOut { .. } => {
             "is the path down, or has the other end stopped? for a slow path, raise --timeout"
         }
         WireError::Refused => "is a queue discipline of the path full? send more slowly",
+        WireError::System { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            "does a firewall of this host drop the packets (`nft list ruleset`)?"
+        }
         WireError::System { .. } => "the system error states the reason",
-    };
-    Failure::new(error, format!("cannot {what} message {sequence}: {error}"), hint)
+    }
 }
 
 /// Handles an answer that differs from what was sent: a failure, unless the link may have damaged it.

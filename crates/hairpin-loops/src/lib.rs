@@ -13,7 +13,7 @@ mod closed_loop;
 pub mod connecting;
 pub mod driver;
 pub mod echo;
-mod failures;
+pub mod failures;
 pub mod late_replies;
 #[cfg(target_os = "linux")]
 mod linux;

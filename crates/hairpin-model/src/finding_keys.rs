@@ -192,7 +192,9 @@ keys! {
     ROUNDS_MOVED = "rounds-on-one-and-then-two-cpus" in "count";
     ROUND = "round" in "count";
     SILENT = "silent" in "ns";
-    // strays
+    // datagrams
+    MESSAGE_BYTES = "message-size" in "bytes";
+    PATH_MTU = "path-mtu" in "bytes";
     STRAYS = "strays" in "count";
     ICMP_ERRORS = "icmp-errors" in "count";
     // retransmission

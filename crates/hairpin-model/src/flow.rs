@@ -227,6 +227,9 @@ pub enum Load {
 }
 
 impl Load {
+    /// The names of all loads in JSON.
+    pub const KINDS: &[&str] = &["ping-pong", "paced", "exchange", "messages", "stream", "offered"];
+
     /// The load's name in JSON.
     pub fn kind(&self) -> &'static str {
         match self {

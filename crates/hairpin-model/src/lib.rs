@@ -10,6 +10,7 @@ pub mod arrivals;
 mod between_hosts;
 pub mod binding;
 pub mod capabilities;
+pub mod capability;
 pub mod card;
 pub mod case;
 pub mod choice;

@@ -75,7 +75,8 @@ pub struct Plan {
     pub alpha: f64,
     /// Rounds ordered so far.
     pub rounds_ordered: u64,
-    /// Planned rounds that were not run, because the announced time was over or the machine too noisy.
+    /// Planned rounds that were not run, because the announced time was over, the machine too noisy, or the
+    /// server not reached.
     #[serde(default)]
     pub rounds_cut: u64,
     /// The cases in the order of the plan.

@@ -5,11 +5,11 @@ use hairpin_model::ledger::{in_words, is_of_the_namespace};
 use hairpin_model::names::{distinct, grouped};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{self, counted};
-use hairpin_model::round::Purpose;
+use hairpin_model::round::{Purpose, RoundRecord};
 use hairpin_model::run::State;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    CaseSummary, Comparison, Effective, Figure, Finding, Plan, PlannedTraffic, Run, Skipped, Tool,
+    CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, Plan, PlannedTraffic, Run, Skipped, Tool,
     finding_keys as keys, path,
 };
 
@@ -109,7 +109,14 @@ pub(crate) fn busy(run: &Run) -> Option<String> {
 /// Returns how many planned rounds were not run, and why.
 pub(crate) fn cut(run: &Run) -> Option<String> {
     let cut = counted(Some(run.plan.rounds_cut).filter(|cut| *cut > 0)?, "planned round");
-    Some(format!("{cut} were not run: the machine is slower than planned, or too noisy."))
+    let is_unreached = run
+        .rounds
+        .last()
+        .and_then(RoundRecord::failure)
+        .is_some_and(|failure| failure.kind == FailureKind::Unreachable);
+    let why =
+        if is_unreached { "the server did not answer" } else { "the machine is slower than planned, or too noisy" };
+    Some(format!("{cut} were not run: {why}."))
 }
 
 /// Returns one line per A/A pair: the difference found between two identical cases. True if no difference was found.

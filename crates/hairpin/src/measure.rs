@@ -147,6 +147,9 @@ impl Limits {
 /// Number of first rounds that end the run if all of them were disturbed.
 const MAX_DISTURBED: usize = 3;
 
+/// Number of rounds in a row that do not reach a server on another host and end the run.
+const MAX_UNREACHED: usize = 2;
+
 /// Number of rounds that predict the duration of the next one.
 const RECENT_ROUNDS: usize = 50;
 
@@ -252,7 +255,7 @@ impl Measurement<'_> {
             let is_over = self.limits.is_over(order.purpose, ends_ns) && !is_first;
             let so_far = &self.run.rounds;
             let is_too_noisy = so_far.len() == MAX_DISTURBED && disturbed_rounds(so_far).len() == MAX_DISTURBED;
-            if is_over || is_too_noisy {
+            if is_over || is_too_noisy || self.is_unreached() {
                 let cut = (rounds.len() - index) as u64;
                 self.run.plan.rounds_ordered -= cut;
                 self.run.plan.rounds_cut += cut;
@@ -264,6 +267,13 @@ impl Measurement<'_> {
                 return;
             }
         }
+    }
+
+    /// Whether the server on another host did not answer in the last rounds: each attempt takes long.
+    fn is_unreached(&self) -> bool {
+        let last = self.run.rounds.iter().rev().take(MAX_UNREACHED).filter_map(RoundRecord::failure);
+        self.engine.far.is_some()
+            && last.filter(|failure| failure.kind == FailureKind::Unreachable).count() == MAX_UNREACHED
     }
 
     /// Counts the rounds as ordered, and saves the header of the run, so that it can be reported even if it is killed.

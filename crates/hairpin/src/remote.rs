@@ -6,12 +6,13 @@ use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::engine::Far;
 use hairpin_engine::environment::boot_id;
 use hairpin_hosts::datagram_check::{DatagramCheck, check_datagrams};
-use hairpin_hosts::dial::{ControlConnection, NotKnown, dial as dial_ticket};
+use hairpin_hosts::dial::{ControlConnection, NotKnown, dial as dial_ticket, printable};
 use hairpin_hosts::proof::boot_code;
 use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ticket::Ticket;
-use hairpin_model::{Binding, Failure, FailureKind, FarHost, Interface, Refused, RoundOrder};
+use hairpin_model::capability::{self, DATAGRAM_CODES};
+use hairpin_model::{Binding, Case, Failure, FailureKind, FarHost, Interface, Protocol, Refused, RoundOrder, names};
 
 /// Time-out for the server's description of its host.
 const ABOUT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -78,6 +79,7 @@ impl Remote {
 
     /// Refuses rounds that exceed the limits of the ticket, before any round runs.
     pub(crate) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Refused> {
+        self.check_capabilities(rounds)?;
         self.check_limits(rounds, "does not allow this run")
     }
 
@@ -87,6 +89,30 @@ impl Remote {
     /// If the daily limit of bytes is reached.
     pub fn refuse_used_up(&self) -> Result<(), Refused> {
         self.check_limits(&[], "allows no more rounds")
+    }
+
+    /// Refuses rounds that the server's version cannot run, before any round runs.
+    fn check_capabilities(&self, rounds: &[RoundOrder]) -> Result<(), Refused> {
+        let has_codes = |case: &Case| {
+            let card = hairpin_transports::find(&case.primary().transport).map(|transport| transport.card());
+            card.is_some_and(|card| card.protocol == Protocol::Udp)
+        };
+        let needed = rounds.iter().flat_map(|round| capability::needed(&round.case, has_codes(&round.case)));
+        let known = &self.about.capabilities;
+        // A server that lists nothing is of a version before datagrams had codes.
+        let is_lacking =
+            |word: &String| if known.is_empty() { word == DATAGRAM_CODES } else { !known.contains(word) };
+        let lacking = names::distinct(needed.filter(is_lacking));
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let (server, tool) = (self.ticket.address(), printable(&self.known.tool));
+        let hint = if lacking == [DATAGRAM_CODES] {
+            "use the same version of Hairpin at both ends, or transports other than UDP"
+        } else {
+            "use the same version of Hairpin at both ends"
+        };
+        Err(Refused::new(format!("the server at {server} ({tool}) lacks: {}", lacking.join(", ")), hint))
     }
 
     fn check_limits(&self, rounds: &[RoundOrder], refuses: &str) -> Result<(), Refused> {

@@ -22,6 +22,7 @@ pub(crate) mod congestion_control;
 mod cork_not_released;
 mod cpu_contention;
 pub(crate) mod cpu_quota;
+mod datagrams_over_mtu;
 mod delayed_ack;
 mod drift;
 mod echo_stalled;
@@ -60,7 +61,7 @@ macro_rules! detectors {
 /// All detectors, each with the states of an exchange that it explains.
 pub const ALL: &[Detector] = detectors![
     aa_differs autocorking[Autocork] bufferbloat[Queueing] cold_start congestion_control[Pacing CongestionWindow]
-    cork_not_released[Cork] cpu_contention[WaitingForCpu] cpu_quota[WaitingForCpu] delayed_ack[DelayedAck] drift
+    cork_not_released[Cork] cpu_contention[WaitingForCpu] cpu_quota[WaitingForCpu] datagrams_over_mtu delayed_ack[DelayedAck] drift
     echo_stalled[ServerProgram] generator_late limited_cpu link_drops link_late link_saturated[Queueing] machine_states
     many_small_segments[SendCall] nagle_meets_delayed_ack[Nagle DelayedAck] nagle_waits[Nagle] noisy_machine
     own_send_queue[CongestionWindow] placement_lottery rate_not_reached

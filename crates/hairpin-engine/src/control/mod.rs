@@ -34,6 +34,8 @@ pub enum Message {
     /// From the client: the order that describes the round.
     Order(Box<EndOrder>),
     /// From the server: the address on which it listens.
+    ///
+    /// Between two hosts, a space and the digest of the order follow ([`order_digest`](crate::ends::digest::order_digest)).
     Listening(String),
     /// From the server: it is connected, has read its options back and waits for the first message.
     Ready,

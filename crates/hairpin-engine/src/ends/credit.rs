@@ -36,6 +36,11 @@ impl Credit {
         Self { in_flight: Vec::with_capacity(MAX_IN_FLIGHT), nonce: 0, granted_ns: now_ns, loaded_ns: None }
     }
 
+    /// Whether the receiver has confirmed a message.
+    pub(super) fn is_granted(&self) -> bool {
+        self.loaded_ns.is_some()
+    }
+
     /// Sets the nonce that messages carry.
     pub(super) fn set_nonce(&mut self, nonce: u64, now_ns: u64) {
         if self.in_flight.len() == MAX_IN_FLIGHT {

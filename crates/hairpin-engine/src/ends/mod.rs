@@ -6,6 +6,7 @@
 pub mod client;
 pub mod codes;
 mod credit;
+pub mod digest;
 mod one_way;
 pub mod opening;
 pub mod server;

@@ -32,6 +32,7 @@ use hairpin_loops::driver::times::MAX_ROWS;
 use hairpin_loops::driver::{
     self, Counts, Marks, Offering, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer,
 };
+use hairpin_loops::failures::hint_of;
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
 /// Messages that are missing after a silence of this many ns count as lost. The delays of a link extend this time.
@@ -376,7 +377,11 @@ impl OneWay<'_> {
                 "is the path slower than expected? measure less per round",
             )),
             StreamEnd::Failed(error) => {
-                Err(failed(error.into(), error.to_string(), "the other end ended early; see the cause it reported"))
+                let hint = match error {
+                    hairpin_loops::driver::DriverError::Wire { source, .. } => hint_of(source),
+                    _ => "the other end ended early; see the cause it reported",
+                };
+                Err(failed(error.into(), error.to_string(), hint))
             }
         }
     }
@@ -509,6 +514,11 @@ impl Marks for ControlMarks<'_> {
 
     fn nonce(&mut self) -> u64 {
         self.credit.as_ref().map_or(0, Credit::nonce)
+    }
+
+    fn is_granted(&mut self) -> bool {
+        self.attend();
+        self.credit.as_ref().is_none_or(Credit::is_granted)
     }
 
     fn progress(&mut self, so_far: &Transfer, nonce: u64) {

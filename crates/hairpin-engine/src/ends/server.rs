@@ -12,6 +12,7 @@ use hairpin_model::{
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
 use super::codes::codes;
+use super::digest::order_digest;
 use super::one_way::{self, OneWay, Peer};
 use super::opening::{
     self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unopened,
@@ -86,7 +87,9 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
         None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
         Some(sockets) => Box::new(PassedListener::new(transport, setup, sockets)),
     };
-    send(control, &Message::Listening(listener.address()))?;
+    let address = listener.address();
+    let digest = host.across.map_or_else(String::new, |_| format!(" {}", order_digest(&round)));
+    send(control, &Message::Listening(format!("{address}{digest}")))?;
     let wires = accept(&mut *listener, control, flow)?;
     let before = facts_of_each(&wires);
     check_options(End::Server, &card, &round, &before)?;

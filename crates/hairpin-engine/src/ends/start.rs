@@ -14,6 +14,7 @@ use hairpin_model::{EndKind, EndReport, Failure, RoundOrder};
 use hairpin_transports::Cookie;
 
 use super::codes::DatagramKey;
+use super::digest::order_digest;
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::{failure, leave, spawn};
 use crate::control::channel::Channel;
@@ -89,10 +90,18 @@ impl Server {
             // `sample_every` asks for the samples, and a server of an earlier version ignores it.
             order.purpose = Purpose::Untraced;
         }
+        let digest = order_digest(&order);
         let order = EndOrder { round: order, cookie: cookie.0, reports_progress: false, datagram_key };
         self.send(&Message::Order(Box::new(order)))?;
         match self.receive()? {
-            Message::Listening(address) => Ok(address),
+            Message::Listening(listening) => match listening.split_once(' ') {
+                Some((_, understood)) if understood != digest => Err(Failure::new(
+                    hairpin_model::FailureKind::Unsupported,
+                    "the server understood another order than the client gave",
+                    "use the same version of Hairpin at both ends",
+                )),
+                found => Ok(found.map_or(listening.as_str(), |(address, _)| address).to_owned()),
+            },
             other => Err(unexpected(&other)),
         }
     }

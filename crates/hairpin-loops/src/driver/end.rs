@@ -153,6 +153,15 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
+    /// Takes the nonce of a received message. The first one is reported at once: the sender waits for it.
+    #[inline]
+    pub(super) fn on_nonce(&mut self, nonce: u64) {
+        if self.nonce == 0 && nonce != 0 {
+            self.next_progress_ns = self.now_ns;
+        }
+        self.nonce = nonce;
+    }
+
     #[inline]
     pub(super) fn read_clock(&mut self) {
         self.now_ns = self.clock.now_ns();

@@ -216,6 +216,11 @@ pub trait Marks {
         0
     }
 
+    /// Whether the sender may send more than [`UNGRANTED_BYTES`]. Called at the sender until it returns true.
+    fn is_granted(&mut self) -> bool {
+        true
+    }
+
     /// Returns the sender's totals once the sender has ended. Called at the receiver, at least every [`LOOK_NS`].
     fn sent(&mut self) -> Option<Totals> {
         None
@@ -224,5 +229,7 @@ pub trait Marks {
 
 /// Longest single wait of an end, and minimum interval of [`Marks::look`] calls, in ns.
 pub const LOOK_NS: u64 = 50_000_000;
+/// Bytes that a sender may send before it is known that they arrive.
+pub const UNGRANTED_BYTES: u64 = 1 << 20;
 /// Interval of progress reports, in ns.
 pub const PROGRESS_NS: u64 = 100_000_000;

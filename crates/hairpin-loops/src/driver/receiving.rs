@@ -291,7 +291,7 @@ impl<C: Clock, O: Observe> Run<'_, C, O> {
             return self.end.count(wire, true, Counts { unreadable: 1, ..Counts::default() });
         };
         let begun_ns = self.observer.begin();
-        self.end.nonce = nonce_of(message);
+        self.end.on_nonce(nonce_of(message));
         let one = Counts { messages_received: 1, bytes_received: message.len() as u64, ..Counts::default() };
         let is_measured = phase == Phase::Measured;
         if is_measured {

@@ -11,7 +11,7 @@ use super::messages::{Messages, Offer};
 use super::observing::{Instrument, Observe, Unobserved};
 use super::phase::Phase;
 use super::states::SenderStates;
-use super::{Counts, DriverError, Marks, Outcome, Sending, StreamEnd};
+use super::{Counts, DriverError, Marks, Outcome, Sending, StreamEnd, UNGRANTED_BYTES};
 use crate::clock::{Clock, RealClock};
 
 /// The state of a wire between two sends.
@@ -97,6 +97,7 @@ fn run_with<C: Clock, O: Observe>(
         measured_ns: None,
     };
     let mut ready = room_for(wires);
+    let mut is_granted = false;
     if order.source == Source::File {
         wires.iter_mut().enumerate().try_for_each(|(wire, opened)| run.load_file(wire, &mut **opened))?;
     }
@@ -106,6 +107,13 @@ fn run_with<C: Clock, O: Observe>(
         }
         if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
             break ended;
+        }
+        if !is_granted {
+            is_granted = marks.is_granted();
+            if !is_granted && run.end.total.all().bytes_sent >= UNGRANTED_BYTES {
+                std::thread::sleep(GRANT_INTERVAL);
+                continue;
+            }
         }
         run.messages.set_nonce(run.end.nonce);
         run.end.states.look(run.end.now_ns, &mut *wires[0]);
@@ -123,6 +131,8 @@ fn run_with<C: Clock, O: Observe>(
     Ok(run.end.outcome(ended))
 }
 
+/// Interval between checks whether the first bytes have arrived.
+const GRANT_INTERVAL: Duration = Duration::from_micros(200);
 /// Maximum number of checks, 1 ms apart, whether all sends have completed.
 const MAX_COMPLETION_CHECKS: u32 = 2000;
 

@@ -20,7 +20,7 @@ use hairpin_hosts::serve::{AcceptedTicket, Server, Service};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::{Ticket, host_and_port};
 use hairpin_model::served::{Event, IssuedTicket};
-use hairpin_model::{Ending, Limits, Prefix, Refused, StrangerCounts, TicketChange, parse, quantities};
+use hairpin_model::{Ending, Limits, Prefix, Refused, StrangerCounts, TicketChange, capability, parse, quantities};
 
 use super::exit::{Exit, Stopped};
 use super::{output, serve_list};
@@ -277,6 +277,7 @@ fn about(engine: &Engine) -> ServerInfo {
         environment: hairpin_engine::environment::read(engine),
         transports: runs.map(|candidate| candidate.card.name.to_owned()).collect(),
         own_transports: hairpin_transports::own().iter().map(|own| own.card().name.to_owned()).collect(),
+        capabilities: capability::known(),
         congestion_controls: capabilities.congestion_controls.clone(),
         ..ServerInfo::default()
     }

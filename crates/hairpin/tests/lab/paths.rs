@@ -85,7 +85,7 @@ fn every_experiment_is_among_the_plans() {
 fn every_experiment_crosses_an_emulated_link() {
     or_skip!(can_link());
     let place = Place::new();
-    let far = format!("exec {PROGRAM} serve --bind $HAIRPIN_FAR > ticket 2> log");
+    let far = format!("exec {PROGRAM} serve --bind $HAIRPIN_FAR --limit turn=2h > ticket 2> log");
     let runs = PLANS.into_iter().enumerate().map(|(number, plan)| {
         format!(
             "\"$0\" {} --quiet --to @ticket --out run-{number} > shown-{number} || [ $? = 5 ]\n",

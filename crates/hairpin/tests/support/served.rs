@@ -15,6 +15,12 @@ impl Served {
 
     /// Like [`Served::start`], with the names of the files for ticket and log.
     pub(crate) fn start_into(place: &Place, ticket: &str, log: &str, arguments: &str) -> Self {
+        // Tests that stop an end need long rounds.
+        let arguments = match arguments {
+            _ if arguments.contains("turn=") || arguments.contains("--once") => arguments.to_owned(),
+            _ if arguments.contains("--limit ") => arguments.replace("--limit ", "--limit turn=2h,"),
+            _ => format!("{arguments} --limit turn=2h"),
+        };
         let script = format!("umask 077; exec \"$0\" serve {arguments} > {ticket} 2> {log}");
         let mut command = place.command("sh");
         command.args(["-c", &script, PROGRAM]).env("XDG_STATE_HOME", place.path("state"));

@@ -13,6 +13,7 @@ use hairpin_engine::child::leave;
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message};
+use hairpin_engine::ends::digest::has_value;
 use hairpin_engine::ends::start::COMMAND;
 use hairpin_engine::ends::{EndOrder, Host};
 use hairpin_engine::wait::wait_any;
@@ -440,7 +441,7 @@ fn first_unknown(said: &Value, known: &Value) -> Option<String> {
     match (said, known) {
         (Value::Object(said), Value::Object(known)) => said.iter().find_map(|(key, value)| match known.get(key) {
             Some(known) => first_unknown(value, known).map(|rest| join(key.clone(), rest)),
-            None => (!is_without_value(value)).then(|| key.clone()),
+            None => has_value(value).then(|| key.clone()),
         }),
         (Value::Array(said), Value::Array(known)) => {
             let pairs = said.iter().zip(known).enumerate();
@@ -448,17 +449,6 @@ fn first_unknown(said: &Value, known: &Value) -> Option<String> {
             nested.map(|(place, rest)| join(place.to_string(), rest))
         }
         _ => None,
-    }
-}
-
-fn is_without_value(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(is_set) => !is_set,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(values) => values.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
     }
 }
 
