@@ -13,7 +13,7 @@ use hairpin_testing::program;
 
 use crate::platforms::{self, Checked};
 use crate::skips::{AllowedSkips, Skip};
-use crate::{aarch64, captures, commands, dist, documents, picture, process, readers, smoke, suite, tidy};
+use crate::{aarch64, captures, commands, dist, documents, picture, process, readers, smoke, suite, tidy, versions};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -105,6 +105,21 @@ const STEPS: &[Step] = &[
     }),
     ("catalog", |state| documents::catalog(&state.root, state.binary()?, true).map(Done::Passed)),
     ("commands", |state| commands::run(&state.root, state.binary()?, true).map(Done::Passed)),
+    ("versions", |state| {
+        let checked = versions::run(&state.root, &state.target, &state.scratch, state.binary()?)?;
+        Ok(checked.map_or_else(|| skipped("versions", "the clone lacks the earlier version"), Done::Passed))
+    }),
+    ("unit", |state| {
+        if program("systemd-analyze").is_err() {
+            return Ok(skipped("systemd-analyze", "it is not installed"));
+        }
+        // The exposure of the service must not exceed 1.7.
+        let mut command = Command::new("systemd-analyze");
+        command.args(["security", "--offline=true", "--threshold=17"]);
+        let ran = process::run(command.arg(state.root.join("docs/hairpin-serve.service")), Duration::from_mins(1))?;
+        let shown = ran.succeeded()?.stdout;
+        Ok(Done::Passed(shown.lines().last().unwrap_or_default().trim_start_matches(['→', ' ']).to_owned()))
+    }),
     ("dist", |state| dist::run(&state.root).map(Done::Passed)),
     ("survey", survey),
     ("round trip", |state| {
@@ -117,7 +132,8 @@ const STEPS: &[Step] = &[
 ];
 
 /// Steps that a second process runs concurrently. Many tests wait, which leaves CPU time for these builds.
-const SECOND: [&str; 8] = ["release build", "library", "commands", "catalog", "dist", "loom", "platforms", "aarch64"];
+const SECOND: [&str; 9] =
+    ["release build", "library", "commands", "catalog", "versions", "dist", "loom", "platforms", "aarch64"];
 
 /// How a step ended, for the summary.
 struct StepResult {

@@ -39,6 +39,7 @@ mod source;
 mod suite;
 mod system;
 mod tidy;
+mod versions;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -81,16 +81,16 @@ impl Tally {
         let mut lost = BTreeMap::new();
         let (up, down) = self.ways(server).unzip();
         if !reliable {
-            let network =
-                [(ledger::NETWORK_UP, up, buffer_drops(server)), (ledger::NETWORK_DOWN, down, buffer_drops(client))];
+            let overflown = [buffer_drops(server, up), buffer_drops(client, down)];
+            let network = [(ledger::NETWORK_UP, up, overflown[0]), (ledger::NETWORK_DOWN, down, overflown[1])];
             lost.extend(
                 network
                     .into_iter()
                     .filter_map(|(cause, way, overflown)| Some((cause.to_owned(), way?.missing(overflown)))),
             );
             lost.extend(link_lost.into_iter().flatten().map(|(cause, count)| (cause.clone(), *count)));
-            lost.insert(format!("{}-server", ledger::RECEIVE_BUFFER), buffer_drops(server));
-            lost.insert(format!("{}-client", ledger::RECEIVE_BUFFER), buffer_drops(client));
+            lost.insert(format!("{}-server", ledger::RECEIVE_BUFFER), overflown[0]);
+            lost.insert(format!("{}-client", ledger::RECEIVE_BUFFER), overflown[1]);
             lost.retain(|_, count| *count > 0);
         }
         Ledger {
@@ -175,6 +175,9 @@ pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: 
         duplicated: to.duplicated,
         reordered: to.arrivals.as_ref().map_or(0, |arrivals| arrivals.reordered),
     };
+    if let Some(count) = ledger.lost.get_mut(ledger::RECEIVE_BUFFER) {
+        *count = buffer_drops(receiver.facts, Some(way)).min(*count);
+    }
     let of_sockets = [ledger::RECEIVE_BUFFER, ledger::SEND_BUFFER].iter().filter_map(|cause| ledger.lost.get(*cause));
     let mut missing = way.missing(of_sockets.sum());
     for cause in [ledger::QDISC, ledger::DEVICE] {
@@ -214,9 +217,14 @@ fn counter_value(facts: &[Fact], name: &str) -> u64 {
     fact::number(facts, name).unwrap_or(0.0) as u64
 }
 
-/// Packets for which the receive buffer of an end had no room.
-fn buffer_drops(facts: &[Fact]) -> u64 {
-    ledger::counted_by_kernel(ledger::RECEIVE_BUFFER, facts)
+/// Messages for which the receive buffer of an end had no room. The kernel also counts datagrams of others: if any arrived, no
+/// more than the missing messages.
+fn buffer_drops(facts: &[Fact], way: Option<Way>) -> u64 {
+    let drops = ledger::counted_by_kernel(ledger::RECEIVE_BUFFER, facts);
+    match way.filter(|_| counter_value(facts, fact_names::STRAYS) > 0) {
+        Some(way) => drops.min(way.missing(0)),
+        None => drops,
+    }
 }
 
 #[cfg(test)]
@@ -415,5 +423,14 @@ mod tests {
         };
         assert_eq!(duplicated(5), 2, "the ledger excludes a clean warm-up and its duplicates");
         assert_eq!(duplicated(4), 5);
+    }
+
+    #[test]
+    fn full_buffers_that_also_dropped_datagrams_of_others_count_no_more_than_the_missing_messages() {
+        let way = Way { sent: 1000, received: 990, duplicated: 0, reordered: 0 };
+        let strays = |count: u32| Fact::number(fact_names::STRAYS, count.into());
+        assert_eq!(buffer_drops(&[socket_drops(4), strays(7)], Some(way)), 4);
+        assert_eq!(buffer_drops(&[socket_drops(4000), strays(7)], Some(way)), 10);
+        assert_eq!(buffer_drops(&[socket_drops(4000), strays(0)], Some(way)), 4000, "an excess is reported");
     }
 }

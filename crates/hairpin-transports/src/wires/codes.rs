@@ -6,7 +6,7 @@
 //! message modulo [`CODES`]. The number is the little-endian value of the first 8 bytes, or of all bytes if there are
 //! fewer. Where a code replaces bytes of the number, the receiver finds the number by its code and restores it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Number of codes of a direction.
 pub const CODES: usize = 1 << 16;
@@ -30,6 +30,15 @@ pub fn pattern(index: usize) -> u8 {
 pub struct Codes {
     sent: Arc<[u64]>,
     received: Arc<[u64]>,
+    /// Finds received codes of messages that are too short for their number.
+    index: Arc<OnceLock<Index>>,
+}
+
+/// The places of codes, sorted by the upper half of a short code.
+struct Index {
+    places: Box<[u16]>,
+    /// For each upper half, where its places begin.
+    starts: Box<[u32]>,
 }
 
 impl std::fmt::Debug for Codes {
@@ -45,7 +54,7 @@ impl Codes {
     /// If a direction does not have [`CODES`] codes.
     pub fn new(sent: Arc<[u64]>, received: Arc<[u64]>) -> Self {
         assert_eq!([sent.len(), received.len()], [CODES; 2], "the number of codes");
-        Self { sent, received }
+        Self { sent, received, index: Arc::default() }
     }
 
     /// Writes the beginning of a message with its code into `head`. Returns the number of bytes written.
@@ -80,17 +89,60 @@ impl Codes {
     }
 
     fn open_short(&self, message: &mut [u8], newest: &mut u64) -> bool {
-        let Some(before) = message.len().checked_sub(SHORT_CODE_BYTES) else { return !message.is_empty() };
-        let known = before.min(NUMBER_BYTES);
-        let code = &message[before..];
-        let is_code = |number: u64| self.received[place(number)].to_le_bytes()[..SHORT_CODE_BYTES] == *code;
-        let Some(number) = nearest(*newest, low_bytes(&message[..known]), known, is_code) else { return false };
+        let Some((before, code)) = message.split_last_chunk::<SHORT_CODE_BYTES>() else { return !message.is_empty() };
+        let known = before.len().min(NUMBER_BYTES);
+        let Some(number) = self.number_of(u32::from_le_bytes(*code), &before[..known], *newest) else { return false };
         let numbered = message.len().min(NUMBER_BYTES);
         message[known..numbered].copy_from_slice(&number.to_le_bytes()[known..numbered]);
         (numbered..message.len()).for_each(|index| message[index] = pattern(index));
         *newest = number.max(*newest);
         true
     }
+
+    /// Returns the number nearest to `newest` with that code and these low bytes; `None` if there is none.
+    fn number_of(&self, code: u32, low: &[u8], newest: u64) -> Option<u64> {
+        let is_code = |number: &u64| short(self.received[place(*number)]) == code;
+        let modulus = 1_u64.checked_shl(8 * low.len() as u32);
+        let nearest = |low| modulus.map_or(low, |modulus| nearest_with(newest, low, modulus));
+        if low.len() >= size_of::<u16>() {
+            // These bytes tell the place of the code.
+            return Some(nearest(low_bytes(low))).filter(is_code);
+        }
+        let places = self.index.get_or_init(|| Index::of(&self.received)).places(code);
+        let has_low = |place: &u64| place.to_le_bytes().starts_with(low);
+        let numbers = places.filter(has_low).map(|place| nearest_with(newest, place, CODES as u64)).filter(is_code);
+        numbers.min_by_key(|number| number.abs_diff(newest))
+    }
+}
+
+impl Index {
+    fn of(codes: &[u64]) -> Self {
+        let mut starts = vec![0; CODES + 1].into_boxed_slice();
+        codes.iter().for_each(|code| starts[upper_half(short(*code)) + 1] += 1);
+        (0..CODES).for_each(|half| starts[half + 1] += starts[half]);
+        let (mut next, mut places) = (starts.clone(), vec![0; CODES].into_boxed_slice());
+        for (place, code) in (0..=u16::MAX).zip(codes) {
+            let slot = &mut next[upper_half(short(*code))];
+            places[*slot as usize] = place;
+            *slot += 1;
+        }
+        Self { places, starts }
+    }
+
+    /// Places whose codes have the upper half of this code.
+    fn places(&self, code: u32) -> impl Iterator<Item = u64> {
+        let half = upper_half(code);
+        self.places[self.starts[half] as usize..self.starts[half + 1] as usize].iter().map(|place| u64::from(*place))
+    }
+}
+
+/// The code of a short message: the first 4 bytes.
+fn short(code: u64) -> u32 {
+    code as u32
+}
+
+fn upper_half(code: u32) -> usize {
+    (code >> 16) as usize
 }
 
 #[inline]
@@ -102,18 +154,6 @@ fn low_bytes(bytes: &[u8]) -> u64 {
 fn place(number: u64) -> usize {
     // The remainder is below the length of the table.
     (number % CODES as u64) as usize
-}
-
-/// Returns the number nearest to `newest` that has the low bytes `low` and the code; `None` if there is none.
-fn nearest(newest: u64, low: u64, low_bytes: usize, is_code: impl Fn(u64) -> bool) -> Option<u64> {
-    let first = if low_bytes == NUMBER_BYTES { low } else { nearest_with(newest, low, 1 << (8 * low_bytes)) };
-    // Codes repeat, so numbers that differ by their number have the same code.
-    let apart = 1_u64 << (8 * low_bytes.min(2));
-    let steps = CODES as u64 / apart / 2;
-    (0..=steps).find_map(|step| {
-        let [below, above] = [first.checked_sub(step * apart), first.checked_add(step * apart)];
-        [above, below].into_iter().flatten().find(|number| is_code(*number))
-    })
 }
 
 /// Returns the number nearest to `newest` that is `low` modulo `modulus`.
