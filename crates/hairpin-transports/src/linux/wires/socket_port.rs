@@ -334,8 +334,8 @@ enum Datagram {
 /// The state of a flow whose messages have codes.
 struct Sealed {
     codes: Codes,
-    /// The largest number received.
-    newest: u64,
+    /// The number of the last message received.
+    last: u64,
     /// Datagrams from somebody else.
     strays: u64,
     icmp_errors: u64,
@@ -347,12 +347,12 @@ struct Sealed {
 
 impl Sealed {
     fn new(codes: Codes) -> Self {
-        Self { codes, newest: 0, strays: 0, icmp_errors: 0, has_ended: false, heads: Vec::new() }
+        Self { codes, last: 0, strays: 0, icmp_errors: 0, has_ended: false, heads: Vec::new() }
     }
 
     #[inline]
     fn examine(&mut self, message: &mut [u8]) -> Datagram {
-        if self.codes.open(message, &mut self.newest) {
+        if self.codes.open(message, &mut self.last) {
             return Datagram::Message;
         }
         self.strays += 1;
