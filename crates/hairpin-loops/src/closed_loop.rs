@@ -78,6 +78,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         T: FnMut(&mut Self, &mut W, u64) -> Result<u64, Failure>,
     {
         let (client, order) = (self.client, self.client.order);
+        self.message.set_codes(wire.take_codes());
         let counts_exchanges = order.case.primary().load.exchange().is_some();
         let mut counted = Counted::default();
         let origin_ns = client.clock.now_ns();

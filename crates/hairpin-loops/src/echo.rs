@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Case, Extent, Failure, FailureKind, InjectedFault, Remedy, Turnaround, Waiting};
-use hairpin_transports::{OverWire, Wire, WireError, over_own_type};
+use hairpin_transports::{OverWire, Wire, WireError, over_own_type, pattern};
 
 use super::arrival_order::ArrivalOrder;
 use super::failures::broken;
@@ -13,6 +13,9 @@ use super::message::patterned;
 use super::writer::Writer;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
+
+/// No code reaches beyond this place in a message.
+const MAX_CODED_BYTES: usize = 16;
 
 /// The parameters of a server, other than its wire.
 pub struct Echo<'a, C> {
@@ -63,6 +66,7 @@ impl<C: Clock> Echo<'_, C> {
         let reply_size =
             usize::try_from(self.case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let mut buffer = patterned(size.max(reply_size));
+        let codes = wire.take_codes();
         let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
         let mut number = 0;
         let mut order = self.notes_order.then(ArrivalOrder::default);
@@ -100,17 +104,26 @@ impl<C: Clock> Echo<'_, C> {
             if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
                 counter.record(self.clock.now_ns() - begin_ns);
             }
+            // A code may replace a part of the number.
+            let first = buffer.first_chunk::<8>().copied();
+            if let Some(codes) = &codes {
+                codes.write(&mut buffer[..reply_size]);
+            }
             let sent = match &mut writer {
                 None => wire.send(&buffer[..reply_size]),
                 Some(writer) => send_in_parts(wire, writer, &buffer[..reply_size]),
             };
+            if codes.is_some() && reply_size > size {
+                // The code has replaced a part of the answer that the next message does not overwrite.
+                (size..reply_size.min(MAX_CODED_BYTES)).for_each(|index| buffer[index] = pattern(index));
+            }
             match sent {
                 Ok(()) => {}
                 Err(WireError::Closed) => break,
                 Err(error) => return Err(broken("echo", number, &error)),
             }
             if let Some(order) = &mut order {
-                order.note_lowest(&buffer, size as u64);
+                order.note_lowest(first.as_ref().map_or(&buffer[..], |first| first), size as u64);
             }
             marks.moved(number * size as u64, number * reply_size as u64)?;
             notice = if measuring { Notice::Nothing } else { marks.look()? };

@@ -1,6 +1,6 @@
 //! The content of a message: its sequence number in the first bytes (8, or as many as fit), then a fixed pattern.
 
-use hairpin_transports::pattern;
+use hairpin_transports::{Codes, pattern};
 
 /// A buffer of `len` bytes of the pattern.
 pub fn patterned(len: usize) -> Vec<u8> {
@@ -15,12 +15,19 @@ pub struct Message {
     size: usize,
     reply_size: usize,
     numbered: usize,
+    /// The message with its code, if messages have codes.
+    coded: Option<(Codes, Vec<u8>)>,
 }
 
 impl Message {
     /// Creates a message of `size` bytes whose answer has `reply_size` bytes.
     pub fn new(size: usize, reply_size: usize) -> Self {
-        Self { bytes: patterned(size.max(reply_size)), size, reply_size, numbered: size.min(8) }
+        Self { bytes: patterned(size.max(reply_size)), size, reply_size, numbered: size.min(8), coded: None }
+    }
+
+    /// The message has these codes from now on.
+    pub(super) fn set_codes(&mut self, codes: Option<Codes>) {
+        self.coded = codes.map(|codes| (codes, self.bytes[..self.size].to_vec()));
     }
 
     /// Writes the sequence number into the message, or as many of its low bytes as fit.
@@ -30,11 +37,16 @@ impl Message {
         for (byte, new) in self.bytes.iter_mut().take(self.numbered).zip(sequence.to_le_bytes()) {
             *byte = new;
         }
+        if let Some((codes, message)) = &mut self.coded {
+            // The code may replace a part of the number.
+            message[..self.numbered].copy_from_slice(&self.bytes[..self.numbered]);
+            codes.write(message);
+        }
     }
 
     #[inline]
     pub fn request(&self) -> &[u8] {
-        &self.bytes[..self.size]
+        self.coded.as_ref().map_or(&self.bytes[..self.size], |(_, message)| message)
     }
 
     #[inline]

@@ -64,6 +64,7 @@ pub fn run<C: Clock>(
 ) -> Result<ClientResult, Failure> {
     let origin_ns = client.clock.now_ns();
     let mut this = Paced::new(client, Timetable::new(origin_ns, rate_per_s), origin_ns);
+    this.message.set_codes(wire.take_codes());
     let (mut measuring, mut begin_ns, mut first) = (false, origin_ns, 0);
     let mut has_listened = true;
     let interrupted = loop {

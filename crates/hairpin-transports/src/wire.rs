@@ -14,6 +14,7 @@ use crate::batch::{self, Batch};
 #[cfg(target_os = "linux")]
 pub use crate::linux::descriptors::{Descriptors, PassedSocket};
 pub use crate::setup::{Cookie, ServerAddresses, Setup};
+use crate::wires::codes::Codes;
 
 /// A mechanism that carries bytes between two ends.
 pub trait Transport: Sync {
@@ -184,6 +185,12 @@ pub trait Wire: Send {
     /// As [`Wire::receive_batch`].
     fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
         self.receive_batch(into)
+    }
+
+    /// Returns the codes that the caller writes into all messages before it sends them ([`Codes::write`]); `None` if messages
+    /// have no codes. Until this call, the wire writes the codes itself, which takes longer.
+    fn take_codes(&mut self) -> Option<Codes> {
+        None
     }
 
     /// Loads the content into a memory file for [`Wire::send_file`].

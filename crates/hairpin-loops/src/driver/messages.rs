@@ -1,6 +1,6 @@
 //! The bytes that a sender passes to one call: contiguous messages with numbers or fill bytes, and timestamps.
 
-use hairpin_transports::Batch;
+use hairpin_transports::{Batch, Codes, Wire};
 
 use super::DriverError;
 use hairpin_model::flow::Observer;
@@ -64,6 +64,8 @@ pub(super) struct Messages {
     stamped: Vec<usize>,
     /// The timestamp of the last offer.
     pub(super) stamped_ns: u64,
+    /// Set if messages have codes.
+    codes: Option<Codes>,
     /// The nonce at the end of messages with boundaries; 0 if the messages have no room for a nonce.
     nonce: u64,
 }
@@ -89,6 +91,7 @@ impl Messages {
             filled: Phase::WarmUp,
             stamped: Vec::with_capacity(batch + 1),
             stamped_ns: 0,
+            codes: None,
             nonce: 0,
         })
     }
@@ -97,6 +100,11 @@ impl Messages {
     pub(super) fn unchanging(self) -> Self {
         let other = vec![Phase::Measured as u8; self.bytes.len()].into();
         Self { other: Some(other), stamp_every: NEVER, ..self }
+    }
+
+    /// Takes the codes of the messages. All wires of a flow have the same.
+    pub(super) fn take_codes(&mut self, wires: &mut [Box<dyn Wire>]) {
+        self.codes = wires.iter_mut().fold(None, |codes, wire| wire.take_codes().or(codes));
     }
 
     /// Sets the nonce of messages with boundaries, if the messages have room for a nonce.
@@ -137,6 +145,9 @@ impl Messages {
             let messages = self.bytes.chunks_exact_mut(self.size);
             for (sequence, message) in (offer.first..offer.first + offer.count).zip(messages) {
                 number(message, offer.phase, sequence, self.stamped_ns);
+                if let Some(codes) = &self.codes {
+                    codes.write(message);
+                }
             }
             return;
         }

@@ -75,7 +75,8 @@ pub fn offer(
 impl<C: Clock> Offering<'_, C> {
     /// Sends on all wires.
     pub(super) fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        let messages = Messages::new(self.size_bytes, 1, self.boundaries, Observer::Recorder)?;
+        let mut messages = Messages::new(self.size_bytes, 1, self.boundaries, Observer::Recorder)?;
+        messages.take_codes(wires);
         // This end waits only while the send buffer is full, which happens only if the receiver does not keep up.
         let mut end = End::new((self.clock, self.stop), self.within_ns, Waiting::Poll, Interest::Write, wires)?;
         end.times = TimesOfMessages::new(self.keep_times);

@@ -80,7 +80,8 @@ fn run_with<C: Clock, O: Observe>(
     marks: &mut dyn Marks,
 ) -> Result<Outcome, DriverError> {
     let messages = Messages::new(order.write_size_bytes, order.batch, order.boundaries, order.observer)?;
-    let messages = if order.unchanging { messages.unchanging() } else { messages };
+    let mut messages = if order.unchanging { messages.unchanging() } else { messages };
+    messages.take_codes(wires);
     let mut end = End::new((order.clock, order.stop), order.within_ns, order.waiting, Interest::Write, wires)?;
     end.states = SenderStates::new(end.now_ns, order.keep_states);
     end.nonce = marks.nonce();

@@ -57,18 +57,23 @@ impl Codes {
         Self { sent, received, index: Arc::default() }
     }
 
-    /// Writes the beginning of a message with its code into `head`. Returns the number of bytes written.
+    /// Writes the code of a message to be sent into the message.
     #[inline]
-    pub(crate) fn seal(&self, message: &[u8], head: &mut [u8; HEAD_BYTES]) -> usize {
-        let length = message.len().min(HEAD_BYTES);
-        head[..length].copy_from_slice(&message[..length]);
-        let code = self.sent[place(low_bytes(&message[..length.min(NUMBER_BYTES)]))];
-        if length == HEAD_BYTES {
-            head[NUMBER_BYTES..].copy_from_slice(&code.to_le_bytes());
-        } else if length >= SHORT_CODE_BYTES {
-            head[length - SHORT_CODE_BYTES..length].copy_from_slice(&code.to_le_bytes()[..SHORT_CODE_BYTES]);
+    pub fn write(&self, message: &mut [u8]) {
+        if let Some((number, code)) = message.split_first_chunk_mut::<NUMBER_BYTES>()
+            && let Some(code) = code.first_chunk_mut::<NUMBER_BYTES>()
+        {
+            *code = self.sent[place(u64::from_le_bytes(*number))].to_le_bytes();
+            return;
         }
-        length
+        self.write_short(message);
+    }
+
+    fn write_short(&self, message: &mut [u8]) {
+        let number = low_bytes(&message[..message.len().min(NUMBER_BYTES)]);
+        if let Some(code) = message.last_chunk_mut::<SHORT_CODE_BYTES>() {
+            *code = short(self.sent[place(number)]).to_le_bytes();
+        }
     }
 
     /// Checks the code of a received message and replaces it by the bytes that were there. `last` is the number of the last
@@ -191,9 +196,9 @@ mod tests {
     }
 
     fn sealed(codes: &Codes, message: &[u8]) -> Vec<u8> {
-        let mut head = [0; HEAD_BYTES];
-        let length = codes.seal(message, &mut head);
-        [&head[..length], &message[length..]].concat()
+        let mut message = message.to_vec();
+        codes.write(&mut message);
+        message
     }
 
     #[test]

@@ -64,12 +64,15 @@ pub(crate) fn batches(subject: &Subject) -> Checked {
     for (size, options) in [(8, ""), (16, ""), (1000, ""), (16, "gso=on"), (1000, "gso=on")] {
         let (mut client, mut server) = pair(subject, size, options)?;
         let stranger = socket_of(&*client)?;
+        let codes = client.take_codes().ok_or("the wire has no codes")?;
         let messages: Vec<Vec<u8>> = (0..COUNT).map(|number| message(number, size)).collect();
         let mut arrived = Vec::new();
         let mut batch = Batch::new(Batch::MAX_MESSAGES, size.max(Batch::MIN_MESSAGE_SLOT_BYTES));
         for part in messages.chunks(50) {
             stranger.send(&vec![1; size]).map_err(text)?;
-            let sent = client.send_batch(&part.concat(), size).map_err(text)?;
+            let mut batch_of = part.concat();
+            batch_of.chunks_exact_mut(size).for_each(|message| codes.write(message));
+            let sent = client.send_batch(&batch_of, size).map_err(text)?;
             ensure!(sent == part.len() * size, "{sent} bytes of {} messages are accepted", part.len());
             let wanted = arrived.len() + part.len();
             while arrived.len() < wanted {

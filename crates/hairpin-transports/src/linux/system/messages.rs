@@ -7,7 +7,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::control::{Control, receive_with};
 use super::socket::send_flags;
 use super::to_count;
-use crate::wires::codes::HEAD_BYTES;
 
 /// Maximum messages that the kernel processes per call (`UIO_MAXIOV`, linux/uio.h).
 pub(crate) const MAX_MESSAGES: usize = libc::UIO_MAXIOV as usize;
@@ -16,34 +15,29 @@ pub(crate) const MAX_MESSAGES: usize = libc::UIO_MAXIOV as usize;
 /// headers again.
 #[derive(Default)]
 pub(crate) struct Messages {
-    /// One header per message, each with a pointer to the parts of the message.
+    /// One header per part, each with a pointer to the part.
     headers: Vec<libc::mmsghdr>,
-    /// One part per message, or two if messages have heads.
     parts: Vec<libc::iovec>,
-    /// Address and length of the described memory, the size of a message, and the address of the heads.
-    described: (usize, usize, usize, usize),
+    /// Address and length of the described memory, and the size of a part.
+    described: (usize, usize, usize),
 }
-
-/// The first bytes of each message, which replace those in the contiguous memory of the messages.
-pub(crate) type Heads<'h> = &'h [[u8; HEAD_BYTES]];
 
 // SAFETY: the addresses are only used within a call that borrows the memory.
 unsafe impl Send for Messages {}
 
 impl Messages {
-    /// `sendmmsg(2)` of contiguous messages of `size` bytes (the last may be shorter), with a head for each message or none.
-    /// Sends only whole messages. Returns the number of bytes sent.
+    /// `sendmmsg(2)` of contiguous messages of `size` bytes (the last may be shorter). Sends only whole messages.
+    /// Returns the number of bytes sent.
     pub(crate) fn send(
         &mut self,
         to: BorrowedFd<'_>,
         messages: &[u8],
-        heads: Heads<'_>,
         size: usize,
         may_block: bool,
     ) -> io::Result<usize> {
-        let count = self.describe(messages.as_ptr().cast_mut(), messages.len(), size, heads);
-        // SAFETY: `count` headers describe one or two parts each, within the live slices `messages` and `heads`, which the
-        // kernel only reads; there is no address and no control data. The kernel writes the sent lengths into the headers.
+        let count = self.describe(messages.as_ptr().cast_mut(), messages.len(), size);
+        // SAFETY: `count` headers describe one part each, within the live slice `messages`, which the kernel only
+        // reads; there is no address and no control data. The kernel writes the sent lengths into the headers.
         let sent = to_count(unsafe {
             libc::sendmmsg(to.as_raw_fd(), self.headers.as_mut_ptr(), count, send_flags(may_block) as _)
         } as isize)?;
@@ -61,7 +55,7 @@ impl Messages {
         may_block: bool,
         true_length: bool,
     ) -> io::Result<usize> {
-        let count = self.describe(slots.as_mut_ptr(), slots.len(), size, &[]);
+        let count = self.describe(slots.as_mut_ptr(), slots.len(), size);
         let flags = if may_block { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT }
             | if true_length { libc::MSG_TRUNC } else { 0 };
         // SAFETY: `count` headers describe one part each, within the live, exclusively borrowed slice `slots`, and the
@@ -76,24 +70,16 @@ impl Messages {
         self.headers[index].msg_len as usize
     }
 
-    /// Divides the memory into messages of `size` bytes each. Returns their number.
-    fn describe(&mut self, start: *mut u8, bytes: usize, size: usize, heads: Heads<'_>) -> u32 {
-        let most = if heads.is_empty() { MAX_MESSAGES } else { heads.len().min(MAX_MESSAGES) };
-        let count = bytes.div_ceil(size.max(1)).min(most);
-        let memory = (start.addr(), bytes, size, heads.as_ptr().addr());
+    /// Divides the memory into parts of `size` bytes each. Returns their number.
+    fn describe(&mut self, start: *mut u8, bytes: usize, size: usize) -> u32 {
+        let count = bytes.div_ceil(size.max(1)).min(MAX_MESSAGES);
+        let memory = (start.addr(), bytes, size);
         if self.described != memory {
-            let each = if heads.is_empty() { 1 } else { 2 };
-            self.make_room(count, each);
-            for (index, parts) in self.parts.chunks_exact_mut(each).take(count).enumerate() {
+            self.make_room(count);
+            for (index, part) in self.parts[..count].iter_mut().enumerate() {
                 let before = index * size;
-                let length = size.min(bytes - before);
-                let head_bytes = heads.get(index).map_or(0, |head| head.len().min(length));
-                if let [head, _] = parts {
-                    let first = heads[index].as_ptr().cast_mut().cast();
-                    *head = libc::iovec { iov_base: first, iov_len: head_bytes };
-                }
-                let rest = start.wrapping_add(before + head_bytes).cast();
-                parts[each - 1] = libc::iovec { iov_base: rest, iov_len: length - head_bytes };
+                *part =
+                    libc::iovec { iov_base: start.wrapping_add(before).cast(), iov_len: size.min(bytes - before) };
             }
             self.described = memory;
         }
@@ -101,55 +87,34 @@ impl Messages {
         count as u32
     }
 
-    fn make_room(&mut self, count: usize, each: usize) {
+    fn make_room(&mut self, count: usize) {
+        if count <= self.parts.len() {
+            return;
+        }
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        self.parts.resize(self.parts.len().max(count * each), none);
+        self.parts.resize(count, none);
         // SAFETY: an all-zero `mmsghdr` is valid: no address, no parts, no control data.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-        self.headers.resize(self.headers.len().max(count), header);
-        for (header, parts) in self.headers.iter_mut().zip(self.parts.chunks_exact_mut(each)) {
-            header.msg_hdr.msg_iov = parts.as_mut_ptr();
-            header.msg_hdr.msg_iovlen = each as _;
+        self.headers.resize(count, header);
+        for (header, part) in self.headers.iter_mut().zip(&mut self.parts) {
+            header.msg_hdr.msg_iov = part;
+            header.msg_hdr.msg_iovlen = 1;
         }
-    }
-
-    /// Like [`send_segmented`], with a head for each message.
-    pub(crate) fn send_segmented(
-        &mut self,
-        to: BorrowedFd<'_>,
-        messages: &[u8],
-        heads: Heads<'_>,
-        size: u16,
-        may_block: bool,
-    ) -> io::Result<usize> {
-        let count = self.describe(messages.as_ptr().cast_mut(), messages.len(), usize::from(size), heads) as usize;
-        let each = if heads.is_empty() { 1 } else { 2 };
-        send_parts_segmented(to, &mut self.parts[..count * each], size, may_block)
     }
 }
 
 /// `sendmsg(2)` of contiguous datagrams of `size` bytes (the last may be shorter) as one packet, which the kernel or
 /// the device splits into datagrams (`UDP_SEGMENT`). Returns the total number of bytes.
 pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_block: bool) -> io::Result<usize> {
-    let part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    send_parts_segmented(to, &mut [part], size, may_block)
-}
-
-/// The parts describe live memory.
-fn send_parts_segmented(
-    to: BorrowedFd<'_>,
-    parts: &mut [libc::iovec],
-    size: u16,
-    may_block: bool,
-) -> io::Result<usize> {
     // Aligned for `cmsghdr`, and larger than `CMSG_SPACE(2)`.
     let mut control = [0_u64; 4];
-    // SAFETY: an all-zero `msghdr` is valid; the parts are in live memory, which the kernel only reads; the control data
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: an all-zero `msghdr` is valid; the part is a live slice, which the kernel only reads; the control data
     // has room for a header and two bytes, so the first header exists and its data is inside.
     to_count(unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = parts.as_mut_ptr();
-        message.msg_iovlen = parts.len() as _;
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = libc::CMSG_SPACE(2) as _;
         let header = libc::CMSG_FIRSTHDR(&raw const message);

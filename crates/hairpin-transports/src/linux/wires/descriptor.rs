@@ -15,6 +15,7 @@ use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events, set_nonblocking};
 use crate::system::pipe::memory_file_of;
 use crate::wire::{Descriptors, KernelStamps, RawStamp, Repeated, Stream, Wire, WireError};
+use crate::wires::codes::Codes;
 use crate::wires::{Deadline, MAX_SLICE, slice};
 
 /// Attempts of a spinning wire between two clock reads. The attempts take far longer than a clock read (20 ns).
@@ -445,6 +446,10 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn sends_in_flight(&mut self) -> Result<u64, WireError> {
         self.port.sends_in_flight().map_err(|source| WireError::System { operation: "take completions", source })
+    }
+
+    fn take_codes(&mut self) -> Option<Codes> {
+        self.port.take_codes()
     }
 
     fn load_file(&mut self, content: &[u8]) -> Result<(), WireError> {

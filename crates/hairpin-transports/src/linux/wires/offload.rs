@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 use crate::options::Family;
-use crate::system::messages::{Heads, Messages, receive_joined, send_segmented};
+use crate::system::messages::{receive_joined, send_segmented};
 use crate::system::socket;
 
 pub(super) struct Offload {
@@ -33,15 +33,13 @@ impl Offload {
         Self { max_datagrams: MAX_DATAGRAMS, max_bytes, packet, left: 0..0, size: 1 }
     }
 
-    /// Sends messages, with a head for each or none, in as few calls as possible. `described` are headers for messages
-    /// with heads. Returns the number of bytes sent and the number of calls.
+    /// Sends messages in as few calls as possible. Returns the number of bytes sent and the number of calls.
     pub(super) fn send(
         &mut self,
         to: BorrowedFd<'_>,
-        (messages, heads): (&[u8], Heads<'_>),
+        messages: &[u8],
         size: usize,
         may_block: bool,
-        described: &mut Messages,
     ) -> (io::Result<usize>, u64) {
         let (mut sent, mut calls) = (0, 0);
         while sent < messages.len() {
@@ -49,11 +47,8 @@ impl Offload {
             let part = &messages[sent..];
             let part = &part[..part.len().min(most * size)];
             calls += 1;
-            let answer = match (u16::try_from(size), heads.get(sent / size..)) {
-                (Ok(small), Some(heads)) if !heads.is_empty() => {
-                    described.send_segmented(to, part, heads, small, may_block)
-                }
-                (Ok(size), _) if part.len() > usize::from(size) => send_segmented(to, part, size, may_block),
+            let answer = match u16::try_from(size) {
+                Ok(size) if part.len() > usize::from(size) => send_segmented(to, part, size, may_block),
                 _ => socket::send(to, part, may_block),
             };
             match answer {

@@ -9,6 +9,7 @@ use hairpin_model::{Fact, SenderState};
 use super::stamping::Stamping;
 use crate::batch::Batch;
 use crate::wire::Segments;
+use crate::wires::codes::Codes;
 
 /// Sends and receives with one system call per attempt.
 pub(crate) trait Port: Send + 'static {
@@ -63,6 +64,10 @@ pub(crate) trait Port: Send + 'static {
     /// Called when an event loop woke up but found nothing to receive.
     fn on_nothing_received(&mut self) -> io::Result<()> {
         Ok(())
+    }
+    /// See `Wire::take_codes`.
+    fn take_codes(&mut self) -> Option<Codes> {
+        None
     }
     /// Number of sends whose memory the kernel may still read, see `Wire::sends_in_flight`.
     fn sends_in_flight(&mut self) -> io::Result<u64> {

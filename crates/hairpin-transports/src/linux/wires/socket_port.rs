@@ -261,61 +261,44 @@ impl SocketPort {
         }
     }
 
+    #[inline(always)]
+    fn send_several(&mut self, messages: &[u8], size: usize, may_block: bool) -> io::Result<usize> {
+        let socket = self.socket.as_fd();
+        let Some(offload) = &mut self.offload else {
+            return self.messages.send(socket, messages, size, may_block);
+        };
+        let (sent, calls) = offload.send(socket, messages, size, may_block);
+        self.extra_calls += calls - 1;
+        sent
+    }
+
     /// Calls `send` again after an ICMP error, which the kernel reports once.
+    #[inline(always)]
     fn send_sealed(&mut self, mut send: impl FnMut(&mut Self) -> io::Result<usize>) -> Result<usize, Miss> {
         for _ in 0..MAX_ICMP_ERRORS {
             let miss = match send(self) {
                 Ok(sent) => return Ok(sent),
                 Err(error) => self.miss_of(error),
             };
-            if !matches!(miss, Miss::Again) {
+            if self.sealed.is_none() || !matches!(miss, Miss::Again) {
                 return Err(miss);
             }
         }
         Ok(send(self)?)
     }
 
-    /// Sends one message with its code.
+    /// Sends one message of a flow with codes.
     #[inline(never)]
     fn send_one_sealed(&mut self, message: &[u8], may_block: bool) -> Result<usize, Miss> {
-        let Some(sealed) = &self.sealed else { return Err(Miss::Nothing) };
-        let mut head = [0; HEAD_BYTES];
-        let length = sealed.codes.seal(message, &mut head);
-        self.send_sealed(|port| match message.get(HEAD_BYTES..) {
-            Some(rest) if !rest.is_empty() => socket::send_parted(port.socket.as_fd(), &head, rest, may_block),
-            _ => socket::send(port.socket.as_fd(), &head[..length], may_block),
-        })
-    }
-
-    /// Sends several messages with their codes.
-    fn send_batch_sealed(&mut self, messages: &[u8], size: usize, may_block: bool) -> Result<usize, Miss> {
-        let Some(mut sealed) = self.sealed.take() else { return Err(Miss::Nothing) };
-        sealed.seal_all(messages, size);
-        let heads = std::mem::take(&mut sealed.heads);
-        self.sealed = Some(sealed);
-        let sent = self.send_sealed(|port| port.send_several(messages, &heads, size, may_block));
-        if let Some(sealed) = &mut self.sealed {
-            sealed.heads = heads;
-        }
-        sent
-    }
-
-    /// Sends several messages, with a head for each or none.
-    #[inline(always)]
-    fn send_several(
-        &mut self,
-        messages: &[u8],
-        heads: &[[u8; HEAD_BYTES]],
-        size: usize,
-        may_block: bool,
-    ) -> io::Result<usize> {
-        let socket = self.socket.as_fd();
-        let Some(offload) = &mut self.offload else {
-            return self.messages.send(socket, messages, heads, size, may_block);
+        let Some(sealed) = self.sealed.as_ref().filter(|sealed| sealed.writes) else {
+            return self.send_sealed(|port| socket::send(port.socket.as_fd(), message, may_block));
         };
-        let (sent, calls) = offload.send(socket, (messages, heads), size, may_block, &mut self.messages);
-        self.extra_calls += calls - 1;
-        sent
+        let mut head = [0; HEAD_BYTES];
+        let length = message.len().min(HEAD_BYTES);
+        head[..length].copy_from_slice(&message[..length]);
+        sealed.codes.write(&mut head[..length]);
+        let (head, rest) = (&head[..length], &message[length..]);
+        self.send_sealed(|port| socket::send_parted(port.socket.as_fd(), head, rest, may_block))
     }
 }
 
@@ -341,13 +324,13 @@ struct Sealed {
     icmp_errors: u64,
     /// Whether the end of the flow arrived in one packet with messages.
     has_ended: bool,
-    /// The first bytes of the messages of a batch.
-    heads: Vec<[u8; HEAD_BYTES]>,
+    /// Whether this wire writes the codes of messages that it sends.
+    writes: bool,
 }
 
 impl Sealed {
     fn new(codes: Codes) -> Self {
-        Self { codes, last: 0, strays: 0, icmp_errors: 0, has_ended: false, heads: Vec::new() }
+        Self { codes, last: 0, strays: 0, icmp_errors: 0, has_ended: false, writes: true }
     }
 
     #[inline]
@@ -357,16 +340,6 @@ impl Sealed {
         }
         self.strays += 1;
         Datagram::Other
-    }
-
-    fn seal_all(&mut self, messages: &[u8], size: usize) {
-        let count = messages.len().div_ceil(size);
-        if self.heads.len() < count {
-            self.heads.resize(count, [0; HEAD_BYTES]);
-        }
-        for (message, head) in messages.chunks(size).zip(&mut self.heads) {
-            self.codes.seal(message, head);
-        }
     }
 }
 
@@ -389,19 +362,20 @@ impl Port for SocketPort {
 
     #[inline]
     fn send(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
-        if self.sealed.is_some() {
-            return self.send_one_sealed(bytes, may_block);
+        match &self.sealed {
+            None => Ok(socket::send(self.socket.as_fd(), bytes, may_block)?),
+            Some(_) => self.send_one_sealed(bytes, may_block),
         }
-        Ok(socket::send(self.socket.as_fd(), bytes, may_block)?)
     }
 
     fn send_stamped(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
         let Some(sealed) = &self.sealed else {
             return Ok(timestamping::send(self.socket.as_fd(), bytes, may_block)?);
         };
-        let mut head = [0; HEAD_BYTES];
-        let length = sealed.codes.seal(bytes, &mut head);
-        let whole = [&head[..length], &bytes[length..]].concat();
+        let mut whole = bytes.to_vec();
+        if sealed.writes {
+            sealed.codes.write(&mut whole);
+        }
         self.send_sealed(|port| timestamping::send(port.socket.as_fd(), &whole, may_block))
     }
 
@@ -464,10 +438,16 @@ impl Port for SocketPort {
         if self.is_stream() || messages.len() <= size {
             return None;
         }
-        if self.sealed.is_some() {
-            return Some(self.send_batch_sealed(messages, size, may_block));
+        if self.sealed.as_ref().is_some_and(|sealed| sealed.writes) {
+            return None;
         }
-        Some(self.send_several(messages, &[], size, may_block).map_err(Miss::from))
+        Some(self.send_sealed(|port| port.send_several(messages, size, may_block)))
+    }
+
+    fn take_codes(&mut self) -> Option<Codes> {
+        let sealed = self.sealed.as_mut()?;
+        sealed.writes = false;
+        Some(sealed.codes.clone())
     }
 
     fn send_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
