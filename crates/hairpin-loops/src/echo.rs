@@ -105,7 +105,8 @@ impl<C: Clock> Echo<'_, C> {
                 counter.record(self.clock.now_ns() - begin_ns);
             }
             // A code may replace a part of the number.
-            let first = buffer.first_chunk::<8>().copied();
+            let mut number_bytes = [0; 8];
+            number_bytes.iter_mut().zip(&buffer).for_each(|(kept, byte)| *kept = *byte);
             if let Some(codes) = &codes {
                 codes.write(&mut buffer[..reply_size]);
             }
@@ -123,7 +124,7 @@ impl<C: Clock> Echo<'_, C> {
                 Err(error) => return Err(broken("echo", number, &error)),
             }
             if let Some(order) = &mut order {
-                order.note_lowest(first.as_ref().map_or(&buffer[..], |first| first), size as u64);
+                order.note_lowest(&number_bytes, size as u64);
             }
             marks.moved(number * size as u64, number * reply_size as u64)?;
             notice = if measuring { Notice::Nothing } else { marks.look()? };

@@ -194,7 +194,7 @@ fn check_reports_the_limits_and_the_unavailable_transports() {
     assert!(refusals.iter().any(|refusal| refusal["transport"] == "pipe"), "{check}");
     assert!(!refusals.iter().any(|refusal| refusal["transport"] == "tcp"), "{check}");
     let shown = place.hairpin("check @ticket").with_code(0).stdout;
-    assert!(shown.contains("rate=1gbit, turn=2h, sessions=3") && shown.contains("UDP         yes"), "{shown}");
+    assert!(shown.contains("rate=1gbit, turn=7200s, sessions=3") && shown.contains("UDP         yes"), "{shown}");
     place.hairpin("check").refused();
     place.hairpin("check nonsense").refused();
 }
