@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Case, Extent, Failure, FailureKind, InjectedFault, Remedy, Turnaround, Waiting};
-use hairpin_transports::{OverWire, Wire, WireError, over_own_type, pattern};
+use hairpin_transports::{OverWire, Wire, WireError, clear_number, over_own_type, pattern};
 
 use super::arrival_order::ArrivalOrder;
 use super::failures::broken;
@@ -67,6 +67,9 @@ impl<C: Clock> Echo<'_, C> {
             usize::try_from(self.case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let mut buffer = patterned(size.max(reply_size));
         let codes = wire.take_codes();
+        if codes.is_some() {
+            clear_number(&mut buffer, size.min(8));
+        }
         let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
         let mut number = 0;
         let mut order = self.notes_order.then(ArrivalOrder::default);
@@ -117,6 +120,7 @@ impl<C: Clock> Echo<'_, C> {
             if codes.is_some() && reply_size > size {
                 // The code has replaced a part of the answer that the next message does not overwrite.
                 (size..reply_size.min(MAX_CODED_BYTES)).for_each(|index| buffer[index] = pattern(index));
+                clear_number(&mut buffer, size.min(8));
             }
             match sent {
                 Ok(()) => {}

@@ -1,6 +1,6 @@
 //! The content of a message: its sequence number in the first bytes (8, or as many as fit), then a fixed pattern.
 
-use hairpin_transports::{Codes, pattern};
+use hairpin_transports::{Codes, clear_number, pattern};
 
 /// A buffer of `len` bytes of the pattern.
 pub fn patterned(len: usize) -> Vec<u8> {
@@ -27,6 +27,9 @@ impl Message {
 
     /// The message has these codes from now on.
     pub(super) fn set_codes(&mut self, codes: Option<Codes>) {
+        if codes.is_some() {
+            clear_number(&mut self.bytes, self.numbered);
+        }
         self.coded = codes.map(|codes| (codes, self.bytes[..self.size].to_vec()));
     }
 

@@ -81,8 +81,8 @@ pub struct Environment {
     /// Boot id of the kernel (random(4)). Hosts with the same boot id are one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
-    /// Whether the effective user is root.
-    pub root: bool,
+    /// Whether the effective user is root; null if the host does not say.
+    pub root: Option<bool>,
 }
 
 impl Environment {
@@ -97,7 +97,7 @@ impl Environment {
             kernel: kernel.to_owned(),
             boot_id: None,
             mitigations: BTreeMap::new(),
-            root: false,
+            root: None,
             load: Vec::new(),
             container: None,
             ..self

@@ -407,7 +407,11 @@ impl fmt::Display for FlowId {
 impl Flow {
     /// Longest time between two messages that the load itself causes, in ns.
     pub fn longest_pause_ns(&self) -> u64 {
-        let between_ns = self.load.rate_per_s().map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);
+        let between_s = match &self.load {
+            Load::Offered { offered_per_s, arrivals, .. } => arrivals.longest_gap_s(*offered_per_s),
+            load => load.rate_per_s().map_or(0.0, |rate_per_s| 1.0 / rate_per_s),
+        };
+        let between_ns = (between_s * 1e9) as u64;
         self.load.exchange().map_or(0, |exchange| exchange.gap_ns).saturating_add(between_ns)
     }
 

@@ -26,7 +26,7 @@ pub struct Limits {
     pub daily_bytes: Option<u64>,
     /// Concurrent runs.
     pub sessions: Option<u64>,
-    /// How long a round waits for its turn, in ns, without the turns of other tickets.
+    /// How long a round waits for its turn while no other round is in progress, in ns.
     pub wait_ns: Option<u64>,
 }
 

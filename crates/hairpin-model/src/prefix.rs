@@ -21,9 +21,16 @@ impl Prefix {
         let invalid = || Refused::new(format!("`{text}` is not a range of addresses"), "for instance 10.0.0.0/8");
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| invalid())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
+        let most: u8 = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), str::parse).ok().filter(|bits| *bits <= most).ok_or_else(invalid)?;
-        Ok(Self { address, bits })
+        match (address, address.to_canonical()) {
+            // IPv4 addresses that are mapped to IPv6 (RFC 4291, section 2.5.5.2).
+            (IpAddr::V6(_), IpAddr::V4(mapped)) => {
+                let bits = bits.checked_sub(96).ok_or_else(invalid)?;
+                Ok(Self { address: mapped.into(), bits })
+            }
+            _ => Ok(Self { address, bits }),
+        }
     }
 
     /// Parses several, separated by commas.
@@ -72,6 +79,8 @@ mod tests {
             ("2001:db8::/33", "2001:db8:7fff::1", true),
             ("2001:db8::/33", "2001:db8:8000::1", false),
             ("::/0", "2001:db8::1", true),
+            ("::ffff:10.0.0.0/104", "10.1.2.3", true),
+            ("::ffff:10.0.0.0/104", "11.1.2.3", false),
         ] {
             let prefix = Prefix::parse(range).unwrap();
             assert_eq!(prefix.contains(address.parse().unwrap()), is_inside, "{range} {address}");

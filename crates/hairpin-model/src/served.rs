@@ -133,7 +133,7 @@ pub enum Event {
         client: SocketAddr,
         /// Name and version of the client's Hairpin.
         tool: String,
-        /// Public name of the client's ticket.
+        /// Name of the client's ticket; its public name if it has no other.
         ticket: String,
     },
     /// A flow of a round has ended.

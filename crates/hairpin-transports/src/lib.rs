@@ -34,7 +34,7 @@ pub use wire::{Descriptors, PassedSocket};
 #[cfg(target_os = "linux")]
 pub use wire_set::{Interest, Ready, WireSet};
 pub use wires::check;
-pub use wires::codes::{CODES, Codes, pattern};
+pub use wires::codes::{CODES, Codes, clear_number, pattern};
 #[cfg(all(target_os = "linux", any(test, fuzzing)))]
 pub use wires::hello::fuzzing;
 #[cfg(target_os = "linux")]

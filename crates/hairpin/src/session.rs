@@ -297,7 +297,7 @@ impl<'a> Session<'a> {
         let Planned { knobs, capabilities, .. } = planned;
         let client = Environment {
             network_namespace: namespace::prepared(),
-            root: self.program.by_root,
+            root: Some(self.program.by_root),
             interface: self.server.and_then(Remote::interface),
             ..hairpin_engine::environment::read(engine)
         };

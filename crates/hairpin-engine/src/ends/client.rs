@@ -185,7 +185,7 @@ impl Client<'_> {
         observers.mark(Mark::Opening { pinned, address: Some(&address), server_namespace });
         let setup = Setup {
             binding: self.binding,
-            codes: key.map(|key| codes(&key, End::Client)),
+            codes: key.map(|key| codes(&key, End::Client, order.case.primary())),
             ..setup(order, End::Client, cookie, self.host.across)
         };
         let connect_ns = clock.now_ns();

@@ -1,5 +1,7 @@
 //! The codes of a datagram flow between hosts, from the key in the round's order.
 
+use hairpin_model::Flow;
+use hairpin_model::flow::Direction;
 use hairpin_model::trace::End;
 use hairpin_transports::{CODES, Codes};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -9,17 +11,20 @@ pub type DatagramKey = [u8; 32];
 
 const CODE_BYTES: usize = size_of::<u64>();
 
-/// Returns the codes of an end.
+/// Returns the codes of an end of a flow.
 ///
 /// The codes of a direction are a key stream of ChaCha20 (RFC 8439, section 2.4) from block 1, as little-endian numbers
 /// of 64 bits. The first byte of the nonce is 0 towards the server and 1 towards the client, the others are 0.
 #[must_use]
-pub fn codes(key: &DatagramKey, end: End) -> Codes {
+pub fn codes(key: &DatagramKey, end: End, flow: &Flow) -> Codes {
+    let is_answer = end == End::Client && flow.direction == Direction::RoundTrip;
+    let received = if is_answer { flow.load.reply_size_bytes() } else { flow.load.size_bytes() };
+    let received = usize::try_from(received).unwrap_or(usize::MAX);
     let [up, down] = [0, 1].map(|direction| key_stream(key, direction));
     let of = |bytes: &[u8]| bytes.as_chunks::<CODE_BYTES>().0.iter().map(|code| u64::from_le_bytes(*code)).collect();
     match end {
-        End::Client => Codes::new(of(&up), of(&down)),
-        End::Server => Codes::new(of(&down), of(&up)),
+        End::Client => Codes::new(of(&up), of(&down), received),
+        End::Server => Codes::new(of(&down), of(&up), received),
     }
 }
 

@@ -77,7 +77,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let mut observers = Observers::begin(context);
     let pinned = host.enter_and_pin(&case.ends, End::Server)?;
     let mut setup = setup(&round, End::Server, Cookie(cookie), host.across);
-    setup.codes = datagram_key.map(|key| codes(&key, End::Server));
+    setup.codes = datagram_key.map(|key| codes(&key, End::Server, flow));
     if case.crosses_a_network() && !card.reliable {
         setup.timeout = setup.timeout.min(LINK_SILENCE);
     }

@@ -55,7 +55,7 @@ pub fn read(engine: &Engine) -> Environment {
         interface: None,
         load: load(),
         load_after: Vec::new(),
-        root: is_root(),
+        root: Some(is_root()),
     }
 }
 

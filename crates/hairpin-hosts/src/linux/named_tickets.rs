@@ -26,6 +26,8 @@ const MAX_NAME_LETTERS: usize = 32;
 struct Entry {
     limits: Limits,
     allow: Vec<Prefix>,
+    /// Public name of its ticket.
+    id: String,
 }
 
 /// The tickets of a file.
@@ -49,21 +51,25 @@ impl NamedTickets {
         let shown = self.file.display();
         let failed = |what: &str, error: &io::Error| Refused::new(format!("cannot {what} {shown}: {error}"), "");
         let text = read(&self.file).map_err(|error| failed("read", &error))?;
-        let entries = parse(&text).map_err(|error| error.while_reading(&shown.to_string()))?;
+        let mut entries = parse(&text).map_err(|error| error.while_reading(&shown.to_string()))?;
+        let names: Vec<&str> = entries.keys().map(String::as_str).collect();
+        let tickets = self.state.named_tickets(&names).map_err(|error| failed("save the tickets of", &error))?;
         let before = self.entries.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut changes = Vec::new();
-        for (name, entry) in &entries {
+        for ((name, entry), ticket) in entries.iter_mut().zip(tickets) {
+            entry.id.clone_from(&ticket.id);
             let change = match before.get(name) {
-                None => TicketChange::Added,
-                Some(known) if known != entry => TicketChange::Changed,
-                Some(_) => continue,
+                // A ticket that was revoked, or would soon expire, is replaced.
+                Some(known) if known.id == entry.id && known == entry => continue,
+                Some(known) if known.id == entry.id => TicketChange::Changed,
+                _ => TicketChange::Added,
             };
-            let ticket = self.state.named_ticket(name).map_err(|error| failed("save the tickets of", &error))?;
             changes.push((change, entry.of(ticket)));
         }
         for (name, entry) in before.iter().filter(|(name, _)| !entries.contains_key(*name)) {
-            let ticket = self.state.named_ticket(name).map_err(|error| failed("read the tickets of", &error))?;
-            changes.push((TicketChange::Removed, entry.of(ticket)));
+            let ticket = self.state.taken(&entry.id).map_err(|error| failed("read the tickets of", &error))?;
+            changes.extend(ticket.map(|ticket| (TicketChange::Removed, entry.of(ticket))));
+            debug_assert!(!name.is_empty(), "names are checked");
         }
         *self.entries.write().unwrap_or_else(PoisonError::into_inner) = entries;
         Ok(changes)
@@ -72,7 +78,8 @@ impl NamedTickets {
     /// The ticket with its limits and addresses; `None` if the file does not name it.
     pub fn accepted(&self, ticket: AcceptedTicket) -> Option<AcceptedTicket> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        entries.get(ticket.name.as_ref()?).map(|entry| entry.of(ticket.clone()))
+        let entry = entries.get(ticket.name.as_ref()?).filter(|entry| entry.id == ticket.id)?;
+        Some(entry.of(ticket))
     }
 }
 
@@ -120,11 +127,18 @@ fn parse_line(line: &str) -> Result<Option<(String, Entry)>, Refused> {
     let Some(name) = words.next() else { return Ok(None) };
     check_name(name)?;
     let mut entry = Entry::default();
+    let (mut limits, mut ranges) = (0, 0);
     for word in words {
         match word.strip_prefix("from=") {
-            Some(ranges) => entry.allow = Prefix::parse_list(ranges)?,
-            None => entry.limits = Limits::parse(word)?,
+            Some(list) => (entry.allow, ranges) = (Prefix::parse_list(list)?, ranges + 1),
+            None => (entry.limits, limits) = (Limits::parse(word)?, limits + 1),
         }
+    }
+    if limits > 1 || ranges > 1 {
+        return Err(Refused::new(
+            format!("`{name}` has several lists of limits or ranges"),
+            "separate them by commas",
+        ));
     }
     Ok(Some((name.to_owned(), entry)))
 }
@@ -168,11 +182,27 @@ mod tests {
         assert!(accepted(alice_id).is_none() && accepted(bob_id).unwrap().limits.sessions == Some(2));
         let anonymous = state.new_ticket(u64::MAX, Limits::default()).unwrap();
         assert!(named.accepted(anonymous).is_none(), "the file decides");
-        for wrong in ["bob\nbob", "b/b", "bob speed=1", "bob from=lab", &"x".repeat(40)] {
+        for wrong in [
+            "bob\nbob",
+            "bob rate=1mbit turn=2s",
+            "bob from=::1 from=::2",
+            "b/b",
+            "bob speed=1",
+            "bob from=lab",
+            &"x".repeat(40),
+        ] {
             let error = reload(wrong).unwrap_err().to_string();
             assert!(error.contains("line ") && error.contains("tickets"), "{error}");
         }
         assert!(accepted(bob_id).is_some(), "as before the invalid file");
+        state.revoke(bob_id).unwrap();
+        let again = reload("bob sessions=2\n").unwrap();
+        assert!(
+            matches!(&again[..], [(TicketChange::Added, _, id)] if id != bob_id),
+            "a revoked ticket is replaced: {again:?}"
+        );
+        let plain = state.taken(&again[0].2).unwrap().unwrap();
+        assert!(plain.is_of_file, "a server without the file does not accept it");
         assert_eq!(reload("alice").unwrap()[0].2, *alice_id, "the secret is kept");
     }
 }

@@ -36,6 +36,8 @@ struct StoredTicket {
     limits: Limits,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    #[serde(default)]
+    is_of_file: bool,
 }
 
 /// The folder of a server's state.
@@ -90,22 +92,38 @@ impl State {
     /// # Errors
     /// The system provides no random bytes, or the ticket cannot be written.
     pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<AcceptedTicket> {
-        self.create(expires_unix_s, limits, None)
+        self.create(expires_unix_s, limits, None, false)
     }
 
-    /// Returns the ticket of that name, with the default limits. Creates it if there is none that is valid for a day.
+    /// Returns the ticket of that name. Creates it if there is none that is valid for a day.
     ///
     /// # Errors
     /// As [`State::new_ticket`], and if the folder cannot be read.
     pub fn named_ticket(&self, name: &str) -> io::Result<AcceptedTicket> {
+        Ok(self.of_names(&[name], false)?.remove(0))
+    }
+
+    /// Like [`State::named_ticket`], for all names of a file, which alone accepts these tickets.
+    ///
+    /// # Errors
+    /// As [`State::named_ticket`].
+    pub fn named_tickets(&self, names: &[&str]) -> io::Result<Vec<AcceptedTicket>> {
+        self.of_names(names, true)
+    }
+
+    fn of_names(&self, names: &[&str], is_of_file: bool) -> io::Result<Vec<AcceptedTicket>> {
         let now = now_unix_s();
-        let is_valid = |ticket: &AcceptedTicket| {
-            ticket.name.as_deref() == Some(name) && ticket.expires_unix_s >= now.saturating_add(MIN_NAMED_LIFETIME_S)
+        let all = self.tickets()?;
+        let find = |name: &&str| {
+            let is_valid = |ticket: &&AcceptedTicket| {
+                let is_own = ticket.name.as_deref() == Some(*name) && ticket.is_of_file == is_of_file;
+                is_own && ticket.expires_unix_s >= now.saturating_add(MIN_NAMED_LIFETIME_S)
+            };
+            let expires = now.saturating_add(NAMED_LIFETIME_S);
+            let create = || self.create(expires, Limits::default(), Some((*name).to_owned()), is_of_file);
+            all.iter().find(is_valid).map_or_else(create, |ticket| Ok(ticket.clone()))
         };
-        match self.tickets()?.into_iter().find(is_valid) {
-            Some(ticket) => Ok(ticket),
-            None => self.create(now.saturating_add(NAMED_LIFETIME_S), Limits::default(), Some(name.to_owned())),
-        }
+        names.iter().map(find).collect()
     }
 
     /// Saves the ticket with other limits.
@@ -113,21 +131,28 @@ impl State {
     /// # Errors
     /// The ticket cannot be written.
     pub fn with_limits(&self, ticket: AcceptedTicket, limits: Limits) -> io::Result<AcceptedTicket> {
-        let AcceptedTicket { secret, expires_unix_s, name, .. } = &ticket;
+        let AcceptedTicket { secret, expires_unix_s, name, is_of_file, .. } = &ticket;
         let secret = Base64(secret.0.to_vec());
-        let kept = StoredTicket { secret, expires_unix_s: *expires_unix_s, limits, name: name.clone() };
+        let (name, is_of_file) = (name.clone(), *is_of_file);
+        let kept = StoredTicket { secret, expires_unix_s: *expires_unix_s, limits, name, is_of_file };
         write(&self.ticket_path(&ticket.id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
         Ok(AcceptedTicket { limits: limits.with_turn(), ..ticket })
     }
 
-    fn create(&self, expires_unix_s: u64, limits: Limits, name: Option<String>) -> io::Result<AcceptedTicket> {
+    fn create(
+        &self,
+        expires_unix_s: u64,
+        limits: Limits,
+        name: Option<String>,
+        is_of_file: bool,
+    ) -> io::Result<AcceptedTicket> {
         let mut secret = [0; 16];
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let (secret, limits) = (Secret(secret), limits.with_turn());
         let id = ticket_id(&secret);
-        let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits, name };
+        let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits, name, is_of_file };
         write(&self.ticket_path(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
-        Ok(AcceptedTicket { id, secret, expires_unix_s, limits, name: kept.name, allow: Vec::new() })
+        Ok(AcceptedTicket { id, secret, expires_unix_s, limits, name: kept.name, is_of_file, allow: Vec::new() })
     }
 
     /// Returns the tickets that have not expired. Removes the files of tickets that expired more than 30 days ago;
@@ -189,10 +214,10 @@ fn is_id(id: &str) -> bool {
 
 /// Parses the file of a ticket; `None` if invalid.
 fn parse_ticket(text: &str) -> Option<AcceptedTicket> {
-    let StoredTicket { secret, expires_unix_s, limits, name } = serde_json::from_str(text).ok()?;
+    let StoredTicket { secret, expires_unix_s, limits, name, is_of_file } = serde_json::from_str(text).ok()?;
     let secret = Secret(<[u8; 16]>::try_from(secret.0.as_slice()).ok()?);
     let (id, limits) = (ticket_id(&secret), limits.with_turn());
-    Some(AcceptedTicket { id, secret, expires_unix_s, limits, name, allow: Vec::new() })
+    Some(AcceptedTicket { id, secret, expires_unix_s, limits, name, is_of_file, allow: Vec::new() })
 }
 
 /// The result of an operation on a file; `None` if the file does not exist.

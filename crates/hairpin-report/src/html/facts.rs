@@ -69,7 +69,7 @@ fn machine(machine: &Environment) -> Vec<(String, String)> {
         pair("idle states, shallowest first", machine.idle_states.join(", ")),
         pair("load averages before (1, 5, 15 min)", load(&machine.load)),
         pair("load averages after", load(&machine.load_after)),
-        pair("run as root", yes_no(Some(machine.root))),
+        pair("run as root", yes_no(machine.root)),
     ]
 }
 

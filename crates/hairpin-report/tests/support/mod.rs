@@ -507,7 +507,7 @@ fn environment() -> Environment {
         loopback: words(&[("mtu", "65536"), ("qdisc", "noqueue"), ("tso", "on")]),
         load: vec![0.42, 0.31, 0.2],
         load_after: vec![1.1, 0.5, 0.3],
-        root: true,
+        root: Some(true),
         ..Environment::default()
     }
 }

@@ -6,7 +6,7 @@
 //! message modulo [`CODES`]. The number is the little-endian value of the first 8 bytes, or of all bytes if there are
 //! fewer. Where a code replaces bytes of the number, the receiver finds the number by its code and restores it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Number of codes of a direction.
 pub const CODES: usize = 1 << 16;
@@ -21,8 +21,13 @@ const SHORT_CODE_BYTES: usize = 4;
 pub fn pattern(index: usize) -> u8 {
     #[expect(clippy::cast_possible_truncation, reason = "the pattern repeats every 256 bytes on purpose")]
     let byte = (index as u8).wrapping_mul(31).wrapping_add(7);
-    // A number with fewer bytes is followed by zeros, so that its value does not depend on the message's length.
-    if index < NUMBER_BYTES { 0 } else { byte }
+    byte
+}
+
+/// Clears the bytes of a message with codes that a longer number would use, so that the number does not depend on the length
+/// of the message. `numbered` bytes hold the number.
+pub fn clear_number(message: &mut [u8], numbered: usize) {
+    message.iter_mut().take(NUMBER_BYTES).skip(numbered).for_each(|byte| *byte = 0);
 }
 
 /// The codes of a flow: both ends know them, and others cannot guess them.
@@ -30,8 +35,10 @@ pub fn pattern(index: usize) -> u8 {
 pub struct Codes {
     sent: Arc<[u64]>,
     received: Arc<[u64]>,
-    /// Finds received codes of messages that are too short for their number.
-    index: Arc<OnceLock<Index>>,
+    /// Finds received codes of messages that are too short for their number; `None` if no such message is expected.
+    index: Option<Arc<Index>>,
+    /// Length of the messages that this end receives.
+    received_bytes: usize,
 }
 
 /// The places of codes, sorted by the upper half of a short code.
@@ -48,13 +55,15 @@ impl std::fmt::Debug for Codes {
 }
 
 impl Codes {
-    /// Takes the codes of messages that this end sends and receives.
+    /// Takes the codes of messages that this end sends, and of messages of `received_bytes` bytes that it receives.
     ///
     /// # Panics
     /// If a direction does not have [`CODES`] codes.
-    pub fn new(sent: Arc<[u64]>, received: Arc<[u64]>) -> Self {
+    pub fn new(sent: Arc<[u64]>, received: Arc<[u64]>, received_bytes: usize) -> Self {
         assert_eq!([sent.len(), received.len()], [CODES; 2], "the number of codes");
-        Self { sent, received, index: Arc::default() }
+        let needs_index = (SHORT_CODE_BYTES..SHORT_CODE_BYTES + size_of::<u16>()).contains(&received_bytes);
+        let index = needs_index.then(|| Arc::new(Index::of(&received)));
+        Self { sent, received, index, received_bytes }
     }
 
     /// Writes the code of a message to be sent into the message.
@@ -80,6 +89,9 @@ impl Codes {
     /// message: not the largest, because a guessed code must not lead away from the numbers of the other end. Returns false for a message from somebody else.
     #[inline]
     pub(crate) fn open(&self, message: &mut [u8], last: &mut u64) -> bool {
+        if message.len() != self.received_bytes {
+            return false;
+        }
         let length = message.len();
         if length < HEAD_BYTES {
             return self.open_short(message, last);
@@ -113,7 +125,7 @@ impl Codes {
             // These bytes tell the place of the code.
             return nearest(low_bytes(low)).filter(is_code);
         }
-        let places = self.index.get_or_init(|| Index::of(&self.received)).places(code);
+        let places = self.index.as_ref()?.places(code);
         let has_low = |place: &u64| place.to_le_bytes().starts_with(low);
         let numbers =
             places.filter(has_low).filter_map(|place| nearest_with(last, place, CODES as u64)).filter(is_code);
@@ -176,7 +188,7 @@ mod tests {
     use super::*;
 
     /// Two ends of a flow. The codes are different in each direction.
-    fn ends() -> [Codes; 2] {
+    fn ends(bytes: usize) -> [Codes; 2] {
         // splitmix64
         let mix = |number: u64| {
             let first = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -187,7 +199,7 @@ mod tests {
             (1..=CODES as u64).map(move |number| mix((number + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
         };
         let [up, down] = [table(0).collect::<Arc<[u64]>>(), table(1 << 40).collect()];
-        [Codes::new(Arc::clone(&up), Arc::clone(&down)), Codes::new(down, up)]
+        [Codes::new(Arc::clone(&up), Arc::clone(&down), bytes), Codes::new(down, up, bytes)]
     }
 
     /// A message as the loops send it.
@@ -203,8 +215,8 @@ mod tests {
 
     #[test]
     fn a_message_is_restored_by_the_other_end_and_refused_by_its_own() {
-        let [client, server] = ends();
         for size in 1..40 {
+            let [client, server] = ends(size);
             let mut newest = 0;
             for number in (0..2000).chain([1999 + 30_000, 30_000]) {
                 let original = message(number, size);
@@ -221,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_guessed_code_does_not_lead_away_from_the_numbers_of_the_other_end() {
-        let [client, server] = ends();
+        let [client, server] = ends(4);
         for (last, guessed) in [(100, 30_000), (100, 60_000), (40_000, 10_000), (1 << 33, (1 << 33) - 32_000)] {
             let mut number = last;
             // A message with a valid code, of a number that was not sent.
@@ -233,7 +245,7 @@ mod tests {
 
     #[test]
     fn forged_messages_are_as_rare_as_codes_of_their_length() {
-        let [client, server] = ends();
+        let [client, server] = ends(16);
         let original = message(500, 16);
         let received = sealed(&client, &original);
         // Every other value of a byte of the code.
@@ -249,11 +261,16 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 32) as u32
         };
-        let accepted = |bytes: Vec<u8>| server.open(&mut bytes.clone(), &mut { 500 });
-        let of_12 = (0..200_000).filter(|_| accepted([random().to_le_bytes(); 3].concat())).count();
+        for other in (0..40).filter(|size| *size != 16) {
+            assert!(!server.open(&mut sealed(&client, &message(500, other)), &mut 499), "{other} bytes");
+        }
+        let [_, server] = ends(12);
+        let of_12 =
+            (0..200_000).filter(|_| server.open(&mut [random().to_le_bytes(); 3].concat(), &mut { 500 })).count();
+        let [_, server] = ends(4);
         assert_eq!(of_12, 0);
         // 65 536 of 2^32 values are codes: 0.03 of 2 000 are expected.
-        let of_4 = (0..2_000).filter(|_| accepted(random().to_le_bytes().to_vec())).count();
+        let of_4 = (0..2_000).filter(|_| server.open(&mut random().to_le_bytes(), &mut { 500 })).count();
         assert!(of_4 <= 2, "{of_4}");
     }
 
@@ -263,7 +280,7 @@ mod tests {
             mut bytes in proptest::collection::vec(any::<u8>(), 0..40),
             newest in prop_oneof![Just(0), Just(u64::MAX), any::<u64>()],
         ) {
-            let [client, server] = ends();
+            let [client, server] = ends(bytes.len());
             let original = bytes.clone();
             let mut opened = sealed(&client, &bytes);
             let [mut of_server, mut of_client] = [newest; 2];

@@ -16,8 +16,8 @@ fn pair(subject: &Subject, size: usize, options: &str) -> Result<Pair, String> {
     let [up, down]: [Arc<[u64]>; 2] = [codes(0), codes(1 << 40)];
     let options = if options.is_empty() { Options::default() } else { Options::parse(options).map_err(text)? };
     let setup = Setup { options, ..subject.setup(size, LONG) };
-    let client = Setup { codes: Some(Codes::new(Arc::clone(&up), Arc::clone(&down))), ..setup.clone() };
-    let server = Setup { codes: Some(Codes::new(down, up)), ..setup };
+    let client = Setup { codes: Some(Codes::new(Arc::clone(&up), Arc::clone(&down), size)), ..setup.clone() };
+    let server = Setup { codes: Some(Codes::new(down, up, size)), ..setup };
     subject.unlike_pair(&client, &server)
 }
 
@@ -43,7 +43,15 @@ pub(crate) fn strangers(subject: &Subject) -> Checked {
         let stranger = socket_of(&*client)?;
         let mut said = 0.0;
         for number in 0..20 {
-            for forged in [vec![0; size], message(number, size), b"\x08\x01".repeat(20), Vec::new()] {
+            for forged in [
+                vec![0; size],
+                message(number, size),
+                vec![1],
+                vec![1; 4],
+                message(number, size + 1),
+                b"\x08\x01".repeat(20),
+                Vec::new(),
+            ] {
                 stranger.send(&forged).map_err(text)?;
                 said += 1.0;
             }

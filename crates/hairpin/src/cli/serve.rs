@@ -1,8 +1,6 @@
 //! `hairpin serve`: serves rounds of clients on other hosts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +14,7 @@ use hairpin_hosts::accounts::{Accounts, OwnAccount};
 use hairpin_hosts::identity::Identity;
 use hairpin_hosts::named_tickets::{NamedTickets, check_name};
 use hairpin_hosts::protocol::ServerInfo;
-use hairpin_hosts::serve::{AcceptedTicket, Server, Service};
+use hairpin_hosts::serve::{AcceptedTicket, Server, Service, Tickets};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::{Ticket, host_and_port};
 use hairpin_model::served::{Event, IssuedTicket};
@@ -24,7 +22,7 @@ use hairpin_model::{Ending, Limits, Prefix, Refused, StrangerCounts, TicketChang
 
 use super::exit::{Exit, Stopped};
 use super::{output, serve_list};
-use crate::linux::{interrupt, streams};
+use crate::linux::{interrupt, service, streams};
 use crate::session::now_unix_s;
 
 const PORT: u16 = 7420;
@@ -64,13 +62,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let host = Host { clock: engine.clock, cpus: engine.cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
     let named = asked.tickets.as_ref().map(|file| Arc::new(NamedTickets::of(state.clone(), file.clone())));
-    let (own, file) = (state.clone(), named.clone());
-    let tickets = move |id: &str| {
-        let taken = own.taken(id)?;
-        Ok(file.as_ref().map_or(taken.clone(), |file| taken.and_then(|ticket| file.accepted(ticket))))
-    };
     let service = Service {
-        tickets: Box::new(tickets),
+        tickets: tickets(state.clone(), named.clone()),
         allow: asked.allow.clone(),
         host,
         about,
@@ -80,16 +73,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let server = Server::bind(asked.bind, &identity, service).map_err(|error| cannot_listen(asked.bind, &error))?;
     let account = open_account(&state, &server, &asked)?;
     let taken = issue(&state, &asked)?;
-    if streams::others_can_read_standard_output() {
-        output::warning(
-            "other users of this host can read the file with the ticket (hint: chmod 600 FILE, or run `umask 077` \
-            first)",
-        );
-    }
-    if server.is_root() {
-        output::warning("serving as root, which needs no privilege (hint: run it as another user)");
-    }
-    let mut issuer = Issuer { asked: &asked, at: server.address(), identity: &identity };
+    warn_of_risks(&server);
+    let advertised = asked.advertised(server.address());
+    let issuer = Issuer { asked: &asked, at: server.address(), advertised, identity: &identity };
     issuer.on_listening(taken.as_ref());
     if let Some(named) = &named {
         issuer.reload(named).map_err(Stopped::usage)?;
@@ -98,7 +84,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         let at = server.serve_metrics(at).map_err(|error| cannot_listen(at, &error))?;
         output::note(&format!("counters at http://{at}/metrics"));
     }
-    notify("READY=1");
+    service::notify("READY=1");
     let input_closed = Arc::new(AtomicBool::new(false));
     if asked.until_input_closes {
         watch_standard_input(Arc::clone(&input_closed)).map_err(|error| cannot("watch standard input", &error))?;
@@ -112,12 +98,35 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         }
     };
     let served = serve(server, account.as_ref(), &asked, &EndEvents { stop, input_closed }, reloads);
-    notify("STOPPING=1");
+    service::notify("STOPPING=1");
     // The ticket was for one run.
     if let Some(taken) = taken.filter(|_| asked.once) {
         state.revoke(&taken.id).map_err(|error| cannot("revoke the ticket", &error))?;
     }
     served
+}
+
+/// Reads tickets by name. Those of a file are accepted only with it, and then no others.
+fn tickets(state: State, file: Option<Arc<NamedTickets>>) -> Tickets {
+    Box::new(move |id: &str| {
+        let taken = state.taken(id)?;
+        Ok(match &file {
+            Some(file) => taken.and_then(|ticket| file.accepted(ticket)),
+            None => taken.filter(|ticket| !ticket.is_of_file),
+        })
+    })
+}
+
+fn warn_of_risks(server: &Server) {
+    if streams::others_can_read_standard_output() {
+        output::warning(
+            "other users of this host can read the file with the ticket (hint: chmod 600 FILE, or run `umask 077` \
+            first)",
+        );
+    }
+    if server.is_root() {
+        output::warning("serving as root, which needs no privilege (hint: run it as another user)");
+    }
 }
 
 /// Creates the ticket that this server prints at its start; `None` if a file names the tickets.
@@ -132,18 +141,6 @@ fn issue(state: &State, asked: &ServeOptions) -> Result<Option<AcceptedTicket>, 
         (None, None) => state.new_ticket(now_unix_s() + lasts_s, limits),
     };
     issued.map(Some).map_err(|error| cannot("save the ticket", &error))
-}
-
-/// Tells systemd about the state of the service (sd_notify(3)).
-fn notify(state: &str) {
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let path = path.to_string_lossy();
-    let address = match path.strip_prefix('@') {
-        Some(name) => std::os::unix::net::SocketAddr::from_abstract_name(name),
-        None => std::os::unix::net::SocketAddr::from_pathname(&*path),
-    };
-    // Without an answer, systemd reports that the service did not start in time.
-    drop(address.and_then(|to| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &to)));
 }
 
 /// Opens the account of this server and restores its entries. `None` for a server of one run, and if another server
@@ -224,15 +221,17 @@ fn save_account(server: &Server, account: Option<&OwnAccount>) {
 struct Issuer<'a> {
     asked: &'a ServeOptions,
     at: SocketAddr,
+    /// Host and port in tickets.
+    advertised: (String, u16),
     identity: &'a Identity,
 }
 
 impl Issuer<'_> {
     fn issued(&self, taken: &AcceptedTicket) -> IssuedTicket {
-        let (host, port) = self.asked.advertised(self.at);
+        let (host, port) = &self.advertised;
         let ticket = Ticket {
-            host,
-            port,
+            host: host.clone(),
+            port: *port,
             fingerprint: self.identity.fingerprint(),
             secret: taken.secret.clone(),
             expires_unix_s: taken.expires_unix_s,
@@ -255,7 +254,7 @@ impl Issuer<'_> {
     }
 
     /// Reads the file of named tickets, and prints the new ones.
-    fn reload(&mut self, named: &NamedTickets) -> Result<(), Refused> {
+    fn reload(&self, named: &NamedTickets) -> Result<(), Refused> {
         for (change, taken) in named.reload()? {
             let ticket = self.issued(&taken);
             let name = taken.name.unwrap_or_default();

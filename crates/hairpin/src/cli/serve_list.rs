@@ -49,8 +49,7 @@ fn as_text(tickets: &[AcceptedTicket], servers: &[Listed], look: Look) -> String
     }
     let mut text = format!("{:<8}  {:<16}  limits\n", "ticket", "expires (UTC)");
     for ticket in tickets {
-        let words = ticket.limits.words();
-        let limits = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
+        let limits = ticket.limits.words().join(", ");
         let limits = ticket.name.as_ref().map_or(limits.clone(), |name| format!("{limits} ({name})"));
         text += &render_item(&format!("{:<8}  {}  ", ticket.id, minute(ticket.expires_unix_s)), &limits, &look);
     }
@@ -144,6 +143,7 @@ mod tests {
             expires_unix_s: 1_800_604_800,
             limits,
             name: Some("alice".to_owned()),
+            is_of_file: false,
             allow: Vec::new(),
         };
         let sessions = vec![

@@ -4,4 +4,6 @@ pub mod interrupt;
 #[cfg(feature = "cli")]
 pub(crate) mod programs;
 #[cfg(feature = "cli")]
+pub(crate) mod service;
+#[cfg(feature = "cli")]
 pub(crate) mod streams;

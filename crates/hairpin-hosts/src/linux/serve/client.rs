@@ -1,16 +1,18 @@
 //! Authenticates clients and serves their requests.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
+use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::environment::interface;
 use hairpin_model::served::Event;
 use hairpin_model::{Environment, RefusalReason, Refused, Session};
 use hairpin_transports::Cookie;
 
+use super::lease::NotBegun;
 use super::round;
 use super::sessions::NewSession;
 use super::shared::{AcceptedTicket, Shared, is_allowed, short, tool};
@@ -33,6 +35,8 @@ const MAX_FLOWS: usize = 32;
 const MAX_REFUSED: u32 = 64;
 /// Maximum sessions of a ticket at the same time that says nothing else: idle sessions of one ticket leave room for others.
 const MAX_SESSIONS: u64 = 32;
+/// Duration of a turn of another ticket, with set-up and teardown, in the longest wait that a client is told.
+const LIKELY_TURN: Duration = Duration::from_secs(30);
 /// Maximum datagram trials of a session.
 const MAX_TRIALS: usize = 8;
 
@@ -76,15 +80,28 @@ impl Shared {
                     let refusal = Refused::new(what, "measure fewer flows at once");
                     return self.refuse(frames, RefusalReason::Flows, &refusal, from);
                 }
-                let running = self.lease.begin(&ticket.id, session, &ticket.limits, |likely| {
+                let shared_frames = RefCell::new(&mut frames);
+                let on_wait = |likely: Duration| {
+                    // Tickets that do not wait yet may come before this one.
+                    let likely = likely.saturating_add(LIKELY_TURN * self.sessions.tickets());
                     let most_ms = u64::try_from(likely.as_millis()).unwrap_or(u64::MAX);
                     // If the client has closed, its round ends at once.
-                    drop(frames.send_any(&Answer::Waiting { most_ms }));
-                });
-                let Some(running) = running else {
-                    let what = format!("limit {}: other clients measure", ticket.limits.words_of("wait"));
-                    let refusal = Refused::new(what, "start the run again later");
-                    return self.refuse(frames, RefusalReason::Turn, &refusal, from);
+                    drop(shared_frames.borrow_mut().send_any(&Answer::Waiting { most_ms }));
+                };
+                // A client says nothing while it waits, so a connection that can be read has been closed.
+                let is_gone = || self.sessions.idle(session).is_none() || shared_frames.borrow_mut().is_ready();
+                let running = match self.lease.begin(&ticket.id, session, &ticket.limits, on_wait, is_gone) {
+                    Ok(running) => running,
+                    Err(NotBegun::Gone) => return,
+                    Err(NotBegun::Late) => {
+                        let what = format!("limit {}: other clients measure", ticket.limits.words_of("wait"));
+                        let refusal = Refused::new(what, "start the run again later");
+                        return self.refuse(frames, RefusalReason::Turn, &refusal, from);
+                    }
+                    Err(NotBegun::Full) => {
+                        let refusal = Refused::new("too many flows wait for their turn", "start the run again later");
+                        return self.refuse(frames, RefusalReason::Flows, &refusal, from);
+                    }
                 };
                 if running.is_first {
                     self.sessions.count_round(session);

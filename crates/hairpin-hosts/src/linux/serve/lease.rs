@@ -17,7 +17,13 @@ pub(super) const SETUP_TIME: Duration = Duration::from_secs(10);
 /// While others wait, a round may be without bytes for this time, and for the pauses of its load.
 const MAX_IDLE: Duration = Duration::from_secs(1);
 /// While others wait, a round may take this time to move its first bytes.
-const MAX_START: Duration = Duration::from_secs(5);
+const MAX_START: Duration = OPENING_TIME;
+/// Maximum flows of a ticket that wait: each has a thread and a connection.
+const MAX_OF_TICKET: usize = 64;
+/// Maximum flows that wait.
+const MAX_WAITING: usize = 128;
+/// Interval between checks whether a waiting flow is still wanted.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait, regardless of the turns of others.
 const MAX_WAIT: Duration = Duration::from_hours(1);
 
@@ -58,6 +64,17 @@ struct Waiting {
 #[derive(Default)]
 pub(super) struct Lease(Mutex<Inner>, Condvar);
 
+/// Why a flow did not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotBegun {
+    /// Too many flows wait.
+    Full,
+    /// The round's turn did not come in time.
+    Late,
+    /// The client has gone.
+    Gone,
+}
+
 /// A flow of the round in progress. Dropping this ends the flow.
 pub(super) struct Running<'l> {
     lease: &'l Lease,
@@ -82,18 +99,23 @@ impl Lease {
         inner.flows_of(session) as usize + inner.queue.iter().filter(|waiting| waiting.session == session).count()
     }
 
-    /// Begins a flow of that session. If others come first, calls `on_wait` with the longest wait that is likely, then waits.
-    /// Returns `None` after `at_most`, without the turns of others.
+    /// Begins a flow of that session. If others come first, calls `on_wait` with the longest wait that is likely, then waits
+    /// until its turn comes, `is_gone` returns true, or no round was in progress for as long as the limits say.
     pub(super) fn begin(
         &self,
         ticket: &str,
         session: u64,
         limits: &Limits,
         on_wait: impl FnOnce(Duration),
-    ) -> Option<Running<'_>> {
+        mut is_gone: impl FnMut() -> bool,
+    ) -> Result<Running<'_>, NotBegun> {
         let at_most = Duration::from_nanos(limits.waits_ns());
         let limit = limits.turn_ns.map_or(MAX_WAIT, Duration::from_nanos);
         let mut inner = self.inner();
+        let of_ticket = inner.queue.iter().filter(|waiting| waiting.ticket == ticket).count();
+        if of_ticket >= MAX_OF_TICKET || inner.queue.len() >= MAX_WAITING {
+            return Err(NotBegun::Full);
+        }
         inner.last_number += 1;
         let number = inner.last_number;
         inner.queue.push(Waiting { number, ticket: ticket.to_owned(), session, limit });
@@ -107,12 +129,17 @@ impl Lease {
         let mut left = at_most;
         while !inner.may_begin(number, session) {
             let (is_turn, waits_from) = (inner.turn.is_some(), Instant::now());
-            if left.is_zero() || began.elapsed() >= MAX_WAIT {
+            let why = if left.is_zero() || began.elapsed() >= MAX_WAIT {
+                Some(NotBegun::Late)
+            } else {
+                is_gone().then_some(NotBegun::Gone)
+            };
+            if let Some(why) = why {
                 inner.queue.retain(|waiting| waiting.number != number);
-                return None;
+                return Err(why);
             }
-            // Time passes in small steps, because flows may not join a round that began long ago.
-            let step = left.min(Duration::from_secs(1));
+            // Flows may not join a round that began long ago, so a wait without a notice ends too.
+            let step = if is_turn { POLL_INTERVAL } else { POLL_INTERVAL.min(left) };
             inner = self.1.wait_timeout(inner, step).unwrap_or_else(PoisonError::into_inner).0;
             if !is_turn {
                 left = left.saturating_sub(waits_from.elapsed());
@@ -134,7 +161,7 @@ impl Lease {
         }
         drop(inner);
         self.1.notify_all();
-        Some(Running { lease: self, is_first })
+        Ok(Running { lease: self, is_first })
     }
 }
 
@@ -179,6 +206,13 @@ impl Running<'_> {
         if let Some(turn) = &mut self.lease.inner().turn {
             turn.pause = turn.pause.max(pause);
         }
+    }
+
+    /// When the round must be over.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        let inner = self.lease.inner();
+        let turn = inner.turn.as_ref()?;
+        turn.began.checked_add(turn.limit.saturating_add(SETUP_TIME).saturating_add(OPENING_TIME))
     }
 
     /// Returns for how long the round has moved no bytes, if that is too long while another ticket waits.
@@ -232,13 +266,13 @@ mod tests {
     #[test]
     fn flows_of_one_round_share_its_turn_and_other_sessions_wait() {
         let lease = Lease::default();
-        let first = lease.begin("a", 1, &waits(LONG), no_wait).unwrap();
-        let second = lease.begin("a", 1, &waits(Duration::ZERO), no_wait).unwrap();
+        let first = lease.begin("a", 1, &waits(LONG), no_wait, || false).unwrap();
+        let second = lease.begin("a", 1, &waits(Duration::ZERO), no_wait, || false).unwrap();
         assert!(lease.count(1) == 2 && lease.count(2) == 0);
         assert!(first.is_first && !second.is_first);
         std::thread::scope(|scope| {
-            let waiting =
-                scope.spawn(|| lease.begin("b", 2, &waits(LONG), |_| ()).is_some_and(|running| running.is_first));
+            let waiting = scope
+                .spawn(|| lease.begin("b", 2, &waits(LONG), |_| (), || false).is_ok_and(|running| running.is_first));
             lease.wait_for_queue(1);
             drop(first);
             lease.wait_until_over(1, Duration::from_millis(1));
@@ -253,14 +287,14 @@ mod tests {
     #[test]
     fn a_ticket_waits_for_one_turn_of_each_other_ticket() {
         let lease = Lease::default();
-        let held = lease.begin("greedy", 1, &waits(LONG), no_wait).unwrap();
+        let held = lease.begin("greedy", 1, &waits(LONG), no_wait, || false).unwrap();
         let (tell, told) = mpsc::channel();
         std::thread::scope(|scope| {
             // Twenty sessions of one ticket wait before the others.
             for session in 2..22 {
                 let (tell, lease) = (tell.clone(), &lease);
                 scope.spawn(move || {
-                    let running = lease.begin("greedy", session, &waits(LONG), |_| ());
+                    let running = lease.begin("greedy", session, &waits(LONG), |_| (), || false);
                     tell.send("greedy").unwrap();
                     drop(running);
                 });
@@ -270,7 +304,7 @@ mod tests {
                 let (tell, lease) = (tell.clone(), &lease);
                 scope.spawn(move || {
                     for _ in 0..2 {
-                        let running = lease.begin(ticket, session, &waits(LONG), |_| ());
+                        let running = lease.begin(ticket, session, &waits(LONG), |_| (), || false);
                         tell.send(ticket).unwrap();
                         drop(running);
                     }
@@ -289,11 +323,11 @@ mod tests {
     #[test]
     fn a_flow_that_comes_late_belongs_to_the_next_round() {
         let lease = Lease::default();
-        let first = lease.begin("a", 1, &waits(LONG), no_wait).unwrap();
+        let first = lease.begin("a", 1, &waits(LONG), no_wait, || false).unwrap();
         let before = Instant::now().checked_sub(OPENING_TIME).expect("the machine runs for longer");
         lease.inner().turn.as_mut().unwrap().began = before;
         std::thread::scope(|scope| {
-            let late = scope.spawn(|| lease.begin("a", 1, &waits(LONG), |_| ()).unwrap().is_first);
+            let late = scope.spawn(|| lease.begin("a", 1, &waits(LONG), |_| (), || false).unwrap().is_first);
             lease.wait_for_queue(1);
             drop(first);
             assert!(late.join().unwrap());
@@ -303,11 +337,13 @@ mod tests {
     #[test]
     fn the_turns_of_others_do_not_count_as_wait_and_the_likely_wait_is_told() {
         let lease = Lease::default();
-        let first = lease.begin("a", 1, &waits(LONG), no_wait).unwrap();
+        let first = lease.begin("a", 1, &waits(LONG), no_wait, || false).unwrap();
         let (tell, told) = mpsc::channel();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                lease.begin("b", 2, &waits(Duration::from_millis(50)), |likely| tell.send(likely).unwrap()).is_some()
+                lease
+                    .begin("b", 2, &waits(Duration::from_millis(50)), |likely| tell.send(likely).unwrap(), || false)
+                    .is_ok()
             });
             assert_eq!(told.recv().unwrap(), Duration::from_millis(50 + 10_000) + SETUP_TIME);
             std::thread::sleep(Duration::from_millis(100));
@@ -319,7 +355,7 @@ mod tests {
     #[test]
     fn a_round_without_bytes_loses_its_turn_only_while_another_ticket_waits() {
         let lease = Lease::default();
-        let first = lease.begin("a", 1, &waits(LONG), no_wait).unwrap();
+        let first = lease.begin("a", 1, &waits(LONG), no_wait, || false).unwrap();
         let before =
             |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("the machine runs for longer");
         let set = |began: Option<u64>, moved: Option<u64>| {
@@ -330,10 +366,10 @@ mod tests {
         set(Some(60), Some(60));
         assert_eq!(first.overlong_idle(), None, "nobody waits");
         std::thread::scope(|scope| {
-            let same = scope.spawn(|| drop(lease.begin("a", 2, &waits(LONG), |_| ())));
+            let same = scope.spawn(|| drop(lease.begin("a", 2, &waits(LONG), |_| (), || false)));
             lease.wait_for_queue(1);
             assert_eq!(first.overlong_idle(), None, "only another session of the ticket waits");
-            let other = scope.spawn(|| drop(lease.begin("b", 3, &waits(LONG), |_| ())));
+            let other = scope.spawn(|| drop(lease.begin("b", 3, &waits(LONG), |_| (), || false)));
             lease.wait_for_queue(2);
             assert!(first.overlong_idle().is_some());
             set(Some(60), Some(0));
@@ -350,5 +386,23 @@ mod tests {
             same.join().unwrap();
             other.join().unwrap();
         });
+    }
+
+    #[test]
+    fn flows_of_a_client_that_has_gone_and_too_many_flows_do_not_wait() {
+        let lease = Lease::default();
+        let held = lease.begin("a", 1, &waits(LONG), no_wait, || false).unwrap();
+        assert_eq!(lease.begin("b", 2, &waits(LONG), |_| (), || true).err(), Some(NotBegun::Gone));
+        assert!(lease.inner().queue.is_empty());
+        let filled = |ticket: &str, count: usize| {
+            let waiting = |number| Waiting { number, ticket: ticket.to_owned(), session: 3, limit: LONG };
+            lease.inner().queue.extend((0..count as u64).map(waiting));
+        };
+        filled("greedy", MAX_OF_TICKET);
+        assert_eq!(lease.begin("greedy", 3, &waits(LONG), |_| (), || true).err(), Some(NotBegun::Full));
+        assert_eq!(lease.begin("b", 2, &waits(LONG), |_| (), || true).err(), Some(NotBegun::Gone), "others may wait");
+        filled("other", MAX_WAITING - MAX_OF_TICKET);
+        assert_eq!(lease.begin("b", 2, &waits(LONG), |_| (), || true).err(), Some(NotBegun::Full));
+        drop(held);
     }
 }

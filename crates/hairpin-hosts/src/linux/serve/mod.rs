@@ -20,17 +20,15 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use hairpin_engine::ends::Host;
 use hairpin_engine::wait::wait_any;
 use hairpin_model::RefusalReason::Version;
 use hairpin_model::served::Event;
-use hairpin_model::{Ending, Prefix, StrangerCounts};
+use hairpin_model::{Ending, StrangerCounts};
 use hairpin_transports::{multipath, received};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -46,10 +44,9 @@ use self::registry::{NotAccepted, Registry};
 pub use self::sessions::Account;
 use self::sessions::Sessions;
 use self::shared::Shared;
-pub use self::shared::{AcceptedTicket, Tickets};
+pub use self::shared::{AcceptedTicket, Service, Tickets};
 use self::strangers::{Caller, Strangers};
 use crate::identity::Identity;
-use crate::protocol::ServerInfo;
 
 /// Maximum connections to accept in one call, so that a flood leaves time for other work.
 const MAX_ACCEPTS: usize = 64;
@@ -73,22 +70,6 @@ pub struct Server {
     /// Counts in the last report.
     reported: StrangerCounts,
     reported_at: Instant,
-}
-
-/// What a server serves, and whom.
-pub struct Service {
-    /// Reads a ticket by its name.
-    pub tickets: Tickets,
-    /// Addresses of clients; empty means all.
-    pub allow: Vec<Prefix>,
-    /// Argument of the program.
-    pub host: Host,
-    /// Sent to clients.
-    pub about: ServerInfo,
-    /// Whether clients get all of `about`, or only what a run needs.
-    pub describes_host: bool,
-    /// Started for each round.
-    pub program: PathBuf,
 }
 
 impl Server {
@@ -342,7 +323,10 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use hairpin_engine::clock::RealClock;
+    use std::path::PathBuf;
+
     use hairpin_engine::control::frames::Frames;
+    use hairpin_engine::ends::Host;
     use hairpin_engine::placement::Cpus;
     use hairpin_model::Limits;
     use serde_json::{Value, json};
@@ -350,7 +334,7 @@ mod tests {
     use super::*;
     use crate::dial::now_unix_s;
     use crate::proof::{Role, proof, ticket_id};
-    use crate::protocol::Base64;
+    use crate::protocol::{Base64, ServerInfo};
     use crate::ticket::Secret;
     use crate::tls::Tls;
 
@@ -369,6 +353,7 @@ mod tests {
             expires_unix_s: now_unix_s() + 1000,
             limits: Limits::default(),
             name: None,
+            is_of_file: false,
             allow: Vec::new(),
         };
         let tickets = Box::new(move |id: &str| Ok(Some(ticket()).filter(|ticket| ticket.id == id)));

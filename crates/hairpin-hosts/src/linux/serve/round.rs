@@ -79,6 +79,8 @@ pub(super) fn serve(
         ticket_read: began,
         began,
         running: &running,
+        reported: [0; 2],
+        uncounted: 0,
     };
     let started = Process::start(&shared.service.program, &Host { across: Some(at), ..shared.service.host.clone() });
     let outcome = started.and_then(|mut process| relay.run(&mut process));
@@ -172,6 +174,10 @@ struct Relay<'r> {
     /// When the ticket was last found to be valid.
     ticket_read: Instant,
     running: &'r Running<'r>,
+    /// Payload that the client says it has moved.
+    reported: [u64; 2],
+    /// Bytes that the session does not count yet, because no limit needs them.
+    uncounted: u64,
 }
 
 impl Relay<'_> {
@@ -182,7 +188,7 @@ impl Relay<'_> {
             if from_client && !self.forward(process)? || from_process && !self.forward_back(process)? {
                 return Ok(());
             }
-            if Instant::now() > self.until {
+            if Instant::now() > self.until || self.running.ends_at().is_some_and(|end| Instant::now() > end) {
                 return Err(self.overdue_failure());
             }
             self.refuse_revoked()?;
@@ -271,6 +277,13 @@ impl Relay<'_> {
             Err(ControlError::Closed) if self.is_reported => return Ok(false),
             Err(error) => return Err(error.failure("the client")),
         };
+        if let Message::Progress(progress) = &message {
+            // What a receiving client reports moves too. The length of the turn is limited in any case.
+            let reported = [progress.bytes_received, progress.bytes_sent];
+            if reported != std::mem::replace(&mut self.reported, reported) {
+                self.running.on_moved();
+            }
+        }
         if let Message::Order(order) = &mut message {
             if self.order.is_some() {
                 return Err(ControlError::Unexpected(message.name()).failure("the client"));
@@ -379,6 +392,11 @@ impl Relay<'_> {
         self.moved = [0, 1].map(|way| self.moved[way] + more[way]);
         let limits = &self.ticket.limits;
         let bytes = more[0].saturating_add(more[1]);
+        if limits.daily_bytes.is_none() {
+            self.uncounted = self.uncounted.saturating_add(bytes);
+            self.shared.sessions.touch(self.session, &self.ticket.id);
+            return self.charge_rate(more);
+        }
         let used = self.shared.sessions.count_bytes(self.session, &self.ticket.id, bytes);
         let is_within = self.charge_rate(more);
         if limits.daily_bytes.is_some_and(|most| used > most) {
@@ -409,6 +427,7 @@ impl Relay<'_> {
         if let Some(order) = &self.order {
             self.shared.registry.forget(Cookie(order.cookie));
         }
+        self.shared.sessions.count_bytes(self.session, &self.ticket.id, self.uncounted);
         self.shared.sessions.remove_flow(self.session, self.bits_per_s);
     }
 

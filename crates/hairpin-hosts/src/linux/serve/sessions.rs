@@ -1,6 +1,6 @@
 //! Sessions of clients at this server, and each ticket's usage of its limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::allowance::Allowance;
 use crate::dial::now_unix_s;
 
 const DAY_S: u64 = 24 * 3600;
-/// Maximum sessions of all tickets at the same time: each has a thread, and a service may have 256 (docs/two-hosts.md).
+/// Maximum sessions of all tickets at the same time: each has a thread, and a service may have 512 (docs/two-hosts.md).
 const MAX_OPEN: usize = 200;
 /// Maximum ended sessions to list.
 const MAX_LISTED: usize = 50;
@@ -153,6 +153,13 @@ impl Sessions {
             self.end(number);
         }
         self.inner().total
+    }
+
+    /// Number of tickets with a session in progress.
+    pub(super) fn tickets(&self) -> u32 {
+        let inner = self.inner();
+        let tickets: BTreeSet<&str> = inner.open.values().map(|open| open.session.ticket.as_str()).collect();
+        u32::try_from(tickets.len()).unwrap_or(u32::MAX)
     }
 
     /// Number of sessions and rounds since the server's start, and their payload in bytes.

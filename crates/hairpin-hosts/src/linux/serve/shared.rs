@@ -3,18 +3,20 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::mpsc::Sender;
 
 use hairpin_engine::control::frames::Frames;
+use hairpin_engine::ends::Host;
 use hairpin_model::served::Event;
 use hairpin_model::{Limits, Prefix, RefusalReason};
 
-use super::Service;
 use super::lease::Lease;
 use super::registry::Registry;
 use super::sessions::Sessions;
 use crate::dial::printable;
+use crate::protocol::ServerInfo;
 use crate::ticket::Secret;
 use crate::tls::Tls;
 
@@ -29,6 +31,8 @@ pub struct AcceptedTicket {
     pub limits: Limits,
     /// Name that the server's user gave it.
     pub name: Option<String>,
+    /// Whether only a server with a file that has the name accepts it.
+    pub is_of_file: bool,
     /// Addresses of its clients; empty means all.
     pub allow: Vec<Prefix>,
 }
@@ -42,6 +46,22 @@ impl AcceptedTicket {
 
 /// Reads the ticket of that name, which an unauthenticated client sent; `None` if the ticket is not accepted.
 pub type Tickets = Box<dyn Fn(&str) -> io::Result<Option<AcceptedTicket>> + Send + Sync>;
+
+/// What a server serves, and whom.
+pub struct Service {
+    /// Reads a ticket by its name.
+    pub tickets: Tickets,
+    /// Addresses of clients; empty means all.
+    pub allow: Vec<Prefix>,
+    /// Argument of the program.
+    pub host: Host,
+    /// Sent to clients.
+    pub about: ServerInfo,
+    /// Whether clients get all of `about`, or only what a run needs.
+    pub describes_host: bool,
+    /// Started for each round.
+    pub program: PathBuf,
+}
 
 pub(super) struct Shared {
     pub(super) registry: Registry,

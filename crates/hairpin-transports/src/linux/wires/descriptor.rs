@@ -21,6 +21,8 @@ use crate::wires::{Deadline, MAX_SLICE, slice};
 /// Attempts of a spinning wire between two clock reads. The attempts take far longer than a clock read (20 ns).
 const TRIES_PER_CLOCK_READ: u32 = 256;
 
+/// Attempts of a receive that does not wait: datagrams of others may arrive without a pause.
+const MAX_TRIES: u32 = 64;
 /// Maximum time that a call of a one-way load blocks in the kernel before a signal interrupts it.
 const MAX_CALL: Duration = Duration::from_millis(50);
 
@@ -407,7 +409,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
         if self.peer_gone {
             return self.drain(into).map(Some);
         }
-        loop {
+        for _ in 0..MAX_TRIES {
             match self.receive_available(into) {
                 Ok(bytes) => return Ok(Some(bytes)),
                 Err(Miss::Nothing) => return Ok(None),
@@ -415,6 +417,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
                 Err(miss) => return self.on_closed(miss, into).map(Some),
             }
         }
+        Ok(None)
     }
 
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {

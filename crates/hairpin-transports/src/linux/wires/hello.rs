@@ -50,8 +50,8 @@ pub type Nonce = [u8; 16];
 
 /// Time without an answer after which a client repeats its datagram.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// ICMP errors in a row, each after another hello, that are not believed.
-const MAX_DOUBTFUL_ERRORS: u32 = 2;
+/// ICMP errors in a row that a send ignores. The kernel also reports a missing route with such an error, each time.
+pub(crate) const MAX_ICMP_ERRORS: u32 = 8;
 /// Maximum connections that have not sent their hello yet. One more closes the oldest.
 const MAX_PENDING: usize = 16;
 
@@ -127,6 +127,8 @@ pub(crate) fn is_icmp_error(error: &io::Error) -> bool {
                 | libc::EHOSTDOWN
                 | libc::ENONET
                 | libc::EPROTO
+                | libc::EACCES
+                | libc::EMSGSIZE
         )
     )
 }
@@ -160,20 +162,21 @@ pub(crate) fn connect(
     let mut message = encode_hello(HelloKind::Hello, cookie, &[0; 16]);
     let (mut sent, mut answers) = (0, 0);
     let mut is_due = true;
-    // Anyone can send an ICMP error: the first ones are not believed.
-    let mut doubtful = MAX_DOUBTFUL_ERRORS;
-    let mut is_doubtful = |source: &io::Error| {
-        let is_so = doubtful > 0 && is_icmp_error(source);
-        doubtful -= u32::from(is_so);
-        is_so
-    };
+    // Between hosts, an ICMP error is no reason to stop: anyone can send one. The kernel reports it once; an error of this
+    // host comes back.
+    let is_doubtful = |source: &io::Error| setup.codes.is_some() && is_icmp_error(source);
+    let mut errors = 0;
     received::report_headers(socket.as_fd(), setup.server.is_some());
     while let Some(left) = deadline.left() {
         if is_due {
             match socket::send(socket.as_fd(), &message, false) {
-                Err(source) if !is_doubtful(&source) => return Err(error("send a hello to")(source)),
-                _ => sent += 1,
-            }
+                Err(source) if is_doubtful(&source) && errors < MAX_ICMP_ERRORS => {
+                    errors += 1;
+                    continue;
+                }
+                sent => sent.map_err(error("send a hello to"))?,
+            };
+            (sent, errors) = (sent + 1, 0);
         }
         is_due = true;
         if poll_once(socket, left.min(RETRY_INTERVAL)).map_err(error("wait for an answer from"))? {

@@ -275,7 +275,7 @@ impl SocketPort {
     /// Calls `send` again after an ICMP error, which the kernel reports once.
     #[inline(always)]
     fn send_sealed(&mut self, mut send: impl FnMut(&mut Self) -> io::Result<usize>) -> Result<usize, Miss> {
-        for _ in 0..MAX_ICMP_ERRORS {
+        for _ in 0..hello::MAX_ICMP_ERRORS {
             let miss = match send(self) {
                 Ok(sent) => return Ok(sent),
                 Err(error) => self.miss_of(error),
@@ -301,9 +301,6 @@ impl SocketPort {
         self.send_sealed(|port| socket::send_parted(port.socket.as_fd(), head, rest, may_block))
     }
 }
-
-/// ICMP errors in a row that a send ignores. The kernel also reports a missing route with such an error, each time.
-const MAX_ICMP_ERRORS: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Datagram {
