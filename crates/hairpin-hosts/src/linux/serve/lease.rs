@@ -396,7 +396,7 @@ mod tests {
         assert!(lease.inner().queue.is_empty());
         let filled = |ticket: &str, count: usize| {
             let waiting = |number| Waiting { number, ticket: ticket.to_owned(), session: 3, limit: LONG };
-            lease.inner().queue.extend((0..count as u64).map(waiting));
+            lease.inner().queue.extend((1000..1000 + count as u64).map(waiting));
         };
         filled("greedy", MAX_OF_TICKET);
         assert_eq!(lease.begin("greedy", 3, &waits(LONG), |_| (), || true).err(), Some(NotBegun::Full));
