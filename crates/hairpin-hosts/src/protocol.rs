@@ -76,6 +76,8 @@ pub enum Purpose {
 pub struct ServerInfo {
     /// Environment of the server's host, as recorded in the run.
     pub environment: Environment,
+    /// Whether the environment has all facts of the host.
+    pub describes_host: bool,
     /// Names of the transports that can run on the server's host.
     pub transports: Vec<String>,
     /// Names of the transports that the server's program adds to the built-in ones.

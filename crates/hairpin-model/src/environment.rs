@@ -97,7 +97,8 @@ impl Environment {
             kernel: kernel.to_owned(),
             boot_id: None,
             mitigations: BTreeMap::new(),
-            root: None,
+            // Earlier clients need a value.
+            root: Some(false),
             load: Vec::new(),
             container: None,
             ..self

@@ -40,6 +40,7 @@ impl Remote {
         let mut known = dial_ticket(&ticket, Purpose::Session, binding)?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
         let mut about: ServerInfo = known.frames.receive_any(ABOUT_TIMEOUT).map_err(unheard)?;
+        about.environment.root = about.environment.root.filter(|_| about.describes_host);
         // Both ends may be on one host.
         let here = boot_id();
         if about.environment.boot_id == here.as_ref().map(|id| boot_code(&ticket.secret, id)) {

@@ -164,7 +164,8 @@ impl Shared {
     /// Describes this host to a client, with the interface of its connection.
     fn server_info(&self, frames: &Frames<Tls>, ticket: &AcceptedTicket) -> ServerInfo {
         let mut about = self.service.about.clone();
-        if !self.service.describes_host {
+        about.describes_host = self.service.describes_host;
+        if !about.describes_host {
             let boot_code = about.environment.boot_id.as_ref().map(|id| boot_code(&ticket.secret, id));
             about.environment = Environment { boot_id: boot_code, ..about.environment.without_details() };
         }
