@@ -13,7 +13,7 @@ pub mod fuzzing;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{SockAddr, Socket};
 
@@ -50,6 +50,10 @@ pub type Nonce = [u8; 16];
 
 /// Time without an answer after which a client repeats its datagram.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// Time without an answer after which a client between hosts believes an ICMP error.
+const BELIEF_TIME: Duration = Duration::from_secs(2);
+/// Pause after an ICMP error that is not believed.
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// ICMP errors in a row that a send ignores. The kernel also reports a missing route with such an error, each time.
 pub(crate) const MAX_ICMP_ERRORS: u32 = 8;
 /// Maximum connections that have not sent their hello yet. One more closes the oldest.
@@ -162,10 +166,11 @@ pub(crate) fn connect(
     let mut message = encode_hello(HelloKind::Hello, cookie, &[0; 16]);
     let (mut sent, mut answers) = (0, 0);
     let mut is_due = true;
-    // Between hosts, an ICMP error is no reason to stop: anyone can send one. The kernel reports it once; an error of this
-    // host comes back.
+    // Between hosts, an ICMP error alone is no reason to stop: anyone can send one. The kernel reports it once; an error of
+    // this host comes back.
     let is_doubtful = |source: &io::Error| setup.codes.is_some() && is_icmp_error(source);
     let mut errors = 0;
+    let began = Instant::now();
     received::report_headers(socket.as_fd(), setup.server.is_some());
     while let Some(left) = deadline.left() {
         if is_due {
@@ -194,7 +199,9 @@ pub(crate) fn connect(
                     _ => is_due = false,
                 },
                 Err(source) if source.kind() == io::ErrorKind::WouldBlock => is_due = false,
-                Err(source) if is_doubtful(&source) => {}
+                Err(source) if is_doubtful(&source) && (answers > 0 || began.elapsed() < BELIEF_TIME) => {
+                    std::thread::sleep(ERROR_PAUSE);
+                }
                 Err(source) => return Err(error("receive an answer from")(source)),
             }
         }
