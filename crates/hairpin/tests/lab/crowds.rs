@@ -29,7 +29,8 @@ struct Server {
 
 impl Server {
     fn start(place: &Place, descriptors: u32) -> Self {
-        let script = format!("ulimit -n {descriptors}; exec \"$0\" serve --bind 127.0.0.1:0 > ticket 2> log");
+        let script =
+            format!("ulimit -n {descriptors}; exec \"$0\" serve --bind 127.0.0.1:0 --limit turn=2h > ticket 2> log");
         let mut command = place.command("sh");
         command.args(["-c", &script, crate::support::PROGRAM]).env("XDG_STATE_HOME", place.path("state"));
         let running = Running::start(&mut command);

@@ -170,7 +170,9 @@ impl<'h> Served<'h> {
     /// Starts the server with those flags, and writes its ticket to the client's file `ticket`.
     pub(crate) fn start(host: &'h Host, flags: &str, client: &Host) -> Self {
         drop(std::fs::remove_file(host.path("ticket")));
-        let script = format!("exec /tmp/hairpin serve {flags} > ticket 2> log");
+        // Tests that stop an end need long rounds.
+        let turn = if flags.contains("--limit") || flags.contains("--once") { "" } else { "--limit turn=2h" };
+        let script = format!("exec /tmp/hairpin serve {flags} {turn} > ticket 2> log");
         let running = Running::start(host.command("sh").args(["-c", &script]));
         let served = Self { host, running };
         let ticket = awaited("the server has printed its ticket", || served.ticket());
