@@ -58,7 +58,7 @@ crate::words! {
         Sessions = "sessions",
         /// Too many flows of a session.
         Flows = "flows",
-        /// The round's turn did not come in time.
+        /// The wait for the round's turn timed out.
         Turn = "turn",
         /// The session of a round has ended.
         Ended = "session-ended",
@@ -157,7 +157,7 @@ pub enum Event {
     },
     /// Counts of connections and datagrams that are not from clients, since the server started.
     Strangers(StrangerCounts),
-    /// A client was refused. Refusals of the same address for the same reason are counted together for a minute.
+    /// Clients were refused. An event counts the refusals of one address for one reason in a minute.
     Refused {
         /// The last of the clients.
         client: SocketAddr,

@@ -100,7 +100,7 @@ impl Remote {
         };
         let needed = rounds.iter().flat_map(|round| capability::needed(&round.case, has_codes(&round.case)));
         let known = &self.about.capabilities;
-        // A server that lists nothing is of a version before datagrams had codes.
+        // Versions without codes for datagrams list no capabilities.
         let is_lacking =
             |word: &String| if known.is_empty() { word == DATAGRAM_CODES } else { !known.contains(word) };
         let lacking = names::distinct(needed.filter(is_lacking));

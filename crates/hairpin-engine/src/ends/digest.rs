@@ -1,11 +1,11 @@
-//! A digest of an order, with which a client checks that a server on another host understood what it was told.
+//! A digest of an order, with which a client checks that a server on another host understood the order.
 
 use hairpin_model::RoundOrder;
 use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 
 /// Returns the digest of an order: SHA-256 over its JSON, in 16 hexadecimal digits. Fields without a value (null, false, 0,
-/// empty) are left out and the others sorted by name, so that two versions agree if they differ in such fields only.
+/// empty) are omitted and the others sorted by name, so that versions that differ only in such fields compute the same digest.
 pub fn order_digest(order: &RoundOrder) -> String {
     let mut context = Context::new(&SHA256);
     update(&mut context, &json!(order));

@@ -66,10 +66,9 @@ impl NamedTickets {
             };
             changes.push((change, entry.of(ticket)));
         }
-        for (name, entry) in before.iter().filter(|(name, _)| !entries.contains_key(*name)) {
+        for (_, entry) in before.iter().filter(|(name, _)| !entries.contains_key(*name)) {
             let ticket = self.state.taken(&entry.id).map_err(|error| failed("read the tickets of", &error))?;
             changes.extend(ticket.map(|ticket| (TicketChange::Removed, entry.of(ticket))));
-            debug_assert!(!name.is_empty(), "names are checked");
         }
         *self.entries.write().unwrap_or_else(PoisonError::into_inner) = entries;
         Ok(changes)

@@ -95,7 +95,7 @@ impl State {
         self.create(expires_unix_s, limits, None, false)
     }
 
-    /// Returns the ticket of that name. Creates it if there is none that is valid for a day.
+    /// Returns the ticket of that name. Creates a ticket if no ticket of that name is valid for another day.
     ///
     /// # Errors
     /// As [`State::new_ticket`], and if the folder cannot be read.

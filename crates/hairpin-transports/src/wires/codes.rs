@@ -85,8 +85,9 @@ impl Codes {
         }
     }
 
-    /// Checks the code of a received message and replaces it by the bytes that were there. `last` is the number of the last
-    /// message: not the largest, because a guessed code must not lead away from the numbers of the other end. Returns false for a message from somebody else.
+    /// Checks length and code of a received message, and restores the bytes that the code replaced. `last` is the number of
+    /// the last message, and not the largest so far, because a forged message whose code was guessed must not change which
+    /// numbers are accepted later. Returns false for a message of another sender.
     #[inline]
     pub(crate) fn open(&self, message: &mut [u8], last: &mut u64) -> bool {
         if message.len() != self.received_bytes {
@@ -116,7 +117,7 @@ impl Codes {
         true
     }
 
-    /// Returns the number nearest to `last` with that code and these low bytes; `None` if there is none.
+    /// Returns the number nearest to `last` with that code and these low bytes; `None` if no number has them.
     fn number_of(&self, code: u32, low: &[u8], last: u64) -> Option<u64> {
         let is_code = |number: &u64| short(self.received[place(*number)]) == code;
         let modulus = 1_u64.checked_shl(8 * low.len() as u32);

@@ -35,7 +35,7 @@ const MAX_FLOWS: usize = 32;
 const MAX_REFUSED: u32 = 64;
 /// Maximum sessions of a ticket at the same time that says nothing else: idle sessions of one ticket leave room for others.
 const MAX_SESSIONS: u64 = 32;
-/// Duration of a turn of another ticket, with set-up and teardown, in the longest wait that a client is told.
+/// Assumed duration of a turn of another ticket, with set-up and teardown, for the wait reported to a client.
 const LIKELY_TURN: Duration = Duration::from_secs(30);
 /// Maximum datagram trials of a session.
 const MAX_TRIALS: usize = 8;

@@ -69,7 +69,7 @@ pub(super) struct Lease(Mutex<Inner>, Condvar);
 pub(super) enum NotBegun {
     /// Too many flows wait.
     Full,
-    /// The round's turn did not come in time.
+    /// The wait for the round's turn timed out.
     Late,
     /// The client has gone.
     Gone,

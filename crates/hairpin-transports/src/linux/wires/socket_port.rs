@@ -305,7 +305,7 @@ impl SocketPort {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Datagram {
     Message,
-    /// A repeated hello, or from somebody else.
+    /// A repeated hello, or a datagram of another sender.
     Other,
     /// The other end sends no more.
     End,
@@ -316,7 +316,7 @@ struct Sealed {
     codes: Codes,
     /// The number of the last message received.
     last: u64,
-    /// Datagrams from somebody else.
+    /// Datagrams of other senders.
     strays: u64,
     icmp_errors: u64,
     /// Whether the end of the flow arrived in one packet with messages.
