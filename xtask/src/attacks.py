@@ -5,7 +5,7 @@
 Each attack prints what happened and whether it is as docs/two-hosts.md says. The exit code is 1 if one is not.
 """
 
-import base64, hashlib, hmac, json, os, random, socket, struct, subprocess, sys, tempfile, threading, time
+import base64, hashlib, hmac, json, os, random, shutil, socket, struct, subprocess, sys, tempfile, threading, time
 
 from OpenSSL import SSL
 
@@ -386,6 +386,7 @@ def main():
         verdict("the log", len(log) < 300_000, f"{len(log)} bytes, {len(log.splitlines())} lines")
     finally:
         server.end()
+        shutil.rmtree(FOLDER)
     sys.exit(1 if FAULTS else 0)
 
 

@@ -77,14 +77,24 @@ impl State {
     /// The key cannot be read, generated or written.
     pub fn identity(&self) -> io::Result<Identity> {
         let path = self.0.join(KEY_FILE);
-        if let Some(text) = found(read(&path))? {
-            let invalid = |error| format!("cannot read {}: {error}", path.display());
-            return serde_json::from_str(&text)
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, invalid(error)));
-        }
-        let made = Identity::make().map_err(io::Error::other)?;
-        write(&path, &serde_json::to_string(&made).expect("it has only string keys"))?;
-        Ok(made)
+        let text = match found(read(&path))? {
+            Some(text) => text,
+            None => {
+                let made = Identity::make().map_err(io::Error::other)?;
+                let text = serde_json::to_string(&made).expect("it has only string keys");
+                let own = self.0.join(format!("{KEY_FILE}.{}", std::process::id()));
+                write(&own, &text)?;
+                // Another server of this user may start for the first time too: the first key is used by both.
+                let linked = fs::hard_link(&own, &path);
+                fs::remove_file(&own)?;
+                match linked {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                    _ => read(&path)?,
+                }
+            }
+        };
+        let invalid = |error| format!("cannot read {}: {error}", path.display());
+        serde_json::from_str(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, invalid(error)))
     }
 
     /// Creates a ticket.
@@ -248,7 +258,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
 
 /// Writes a file atomically; only its user can read it.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
-    let partial = path.with_extension("partial");
+    let partial = path.with_added_extension(format!("partial-{}", std::process::id()));
     drop(fs::remove_file(&partial));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
     file.write_all(text.as_bytes())?;
