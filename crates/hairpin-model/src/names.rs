@@ -43,6 +43,7 @@ const SHOWN: &[(&str, &str)] =
 
 /// Renamed words: the kind of name, the old word, and the new word.
 pub const RENAMED: &[(&str, &str, &str)] = &[
+    ("limit", "duration", "turn"),
     ("placement", "together", "same-cpu"),
     ("placement", "apart", "cross-cpu"),
     ("placement", "free", "unpinned"),
@@ -217,6 +218,10 @@ mod tests {
             match *kind {
                 "placement" => assert!(old.parse::<Placement>().is_err() && new.parse::<Placement>().is_ok()),
                 "remedy" => assert!(old.parse::<Remedy>().is_err() && new.parse::<Remedy>().is_ok()),
+                "limit" => {
+                    let told = crate::Limits::parse(&format!("{old}=60s")).unwrap_err().to_string();
+                    assert!(told.ends_with(&format!("(hint: it was renamed to `{new}`)")), "{told}");
+                }
                 other => panic!("no such kind of names: {other}"),
             }
         }
