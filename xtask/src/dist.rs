@@ -68,6 +68,8 @@ fn build(root: &Path) -> Result<(String, PathBuf)> {
         "hairpin",
         "--bin",
         "hairpin",
+        "--features",
+        "full",
         "--target",
         &target,
     ]);

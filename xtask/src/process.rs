@@ -133,6 +133,9 @@ pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str
     for (package, program) in programs {
         command.args(["--package", package, "--bin", program]);
     }
+    if programs.iter().any(|(package, _)| *package == "hairpin") {
+        command.args(["--features", "hairpin/full"]);
+    }
     let status = command.status().context("cannot start cargo")?;
     if !status.success() {
         bail!("cargo build --profile {profile} failed");

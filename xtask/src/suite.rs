@@ -18,11 +18,11 @@ const CASES: &str = "PROPTEST_CASES";
 const MIN_CASES: u32 = 1000;
 
 /// Feature that makes tests check documents against their schemas. README's command omits it to save build time.
-pub(crate) const SCHEMA: &str = "hairpin-testing/schema";
+pub(crate) const SCHEMA: &str = "hairpin-testing/schema,hairpin/full";
 
 /// Targets that README's command omits, each with a name and the arguments of `cargo test`.
 const OTHERS: [(&str, &str); 2] = [
-    ("lab", "--features hairpin-testing/schema -p hairpin --test lab"),
+    ("lab", "--features hairpin-testing/schema,hairpin/full -p hairpin --test lab"),
     ("coverage", "--release -p hairpin-analysis --test coverage"),
 ];
 

@@ -174,6 +174,7 @@ pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
     let candidate = |transport: &dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
     let runnable_of_others = crate::noise::Reading::now().runnable.saturating_sub(1);
     HostCapabilities {
+        omitted: hairpin_transports::OMITTED,
         candidates: hairpin_transports::all().map(candidate).collect(),
         busy_per_cpu: runnable_of_others as f64 / cpus.allowed.len().max(1) as f64,
         cpu_quota: crate::cpu_quota::cpus(),

@@ -13,20 +13,33 @@ use crate::links;
 use crate::possible;
 
 /// Returns the candidates that the knob `knob` (for instance `transport`) names, in the order given, without
-/// duplicates. With `all` or without a name, returns all candidates, in the order of the host capabilities.
+/// duplicates. With `all`, returns all candidates, in the order of the host capabilities; without a name, those without a
+/// library.
 ///
 /// # Errors
-/// [`Refused`] for an unknown name, with the nearest known name.
+/// [`Refused`] for an unknown name, with the nearest known name, and for a transport that this build omits.
 pub fn candidates<'g>(
     knobs: &Knobs,
     knob: &str,
     capabilities: &'g HostCapabilities,
 ) -> Result<Vec<&'g Candidate>, Refused> {
     let known = capabilities.names();
-    let given = knobs.values::<String>(knob).into_iter().map(|name| names::find("transport", &name, &known));
+    let given = knobs.values::<String>(knob).into_iter().map(|name| {
+        let omitted = capabilities.omitted.iter().find(|(omitted, _)| *omitted == name);
+        match omitted {
+            Some((_, feature)) => Err(Refused::new(
+                format!("this build has no transport `{name}`"),
+                format!("build Hairpin with `--features {feature}`, or with `--features full`"),
+            )),
+            None => names::find("transport", &name, &known).map_err(Refused::from),
+        }
+    });
     let mut chosen = names::distinct(given.collect::<Result<Vec<_>, _>>()?);
-    if chosen.is_empty() || knobs.has_every(knob) {
+    if knobs.has_every(knob) {
         chosen = known;
+    } else if chosen.is_empty() {
+        let is_plain = |name: &&str| capabilities.candidate(name).is_some_and(|known| known.card.library.is_none());
+        chosen = known.into_iter().filter(is_plain).collect();
     }
     Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())
 }

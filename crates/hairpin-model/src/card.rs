@@ -96,6 +96,26 @@ pub struct Card {
     pub sends_files: bool,
     pub waitings: &'static [crate::case::Waiting],
     pub options: &'static [OptionName],
+    /// The library that moves the bytes; `None` if Hairpin makes the system calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<Library>,
+}
+
+/// A library that implements a protocol, and what the words of a load mean for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
+pub struct Library {
+    /// Name of the crate.
+    pub name: &'static str,
+    /// Version, as in Cargo.lock.
+    pub version: &'static str,
+    /// What a message is, and when it is sent.
+    pub message: &'static str,
+    /// What a stream is.
+    pub stream: &'static str,
+    /// What runs the library, and its timers.
+    pub runtime: &'static str,
+    /// Defaults that matter, and how they differ from those of the library.
+    pub defaults: &'static str,
 }
 
 /// The part of a transport's card that a run saves, so that readers of the run need not know the transport.
@@ -141,6 +161,7 @@ impl Card {
         sends_files: false,
         waitings: crate::case::Waiting::ALL,
         options: &[],
+        library: None,
     };
 
     /// The part that a run saves.

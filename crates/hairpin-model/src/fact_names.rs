@@ -37,6 +37,14 @@ fact_names! {
         STRAYS = "socket.strays",
         /// ICMP errors, which anyone may have sent, and which were ignored; only for datagrams between hosts.
         ICMP_ERRORS = "socket.icmp_errors",
+        /// QUIC packets sent (quinn's `PathStats::sent_packets`).
+        QUIC_SENT_PACKETS = "quic.sent_packets",
+        /// QUIC packets that the sender considers lost.
+        QUIC_LOST_PACKETS = "quic.lost_packets",
+        /// Reductions of QUIC's congestion window.
+        QUIC_CONGESTION_EVENTS = "quic.congestion_events",
+        /// UDP datagrams sent, of which one may carry several QUIC packets.
+        QUIC_SENT_DATAGRAMS = "quic.sent_datagrams",
         /// Completed sends with `MSG_ZEROCOPY`; present only with the option `zerocopy`.
         ZEROCOPY_COMPLETED = "zerocopy.completed",
         /// Sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`); present
@@ -97,6 +105,10 @@ fact_names! {
     QUANTITIES {
         /// The congestion window (`tcpi_snd_cwnd`).
         CWND_PACKETS = "tcp_info.cwnd_packets",
+        /// QUIC's congestion window.
+        QUIC_WINDOW_BYTES = "quic.congestion_window_bytes",
+        /// QUIC's maximum UDP payload, after MTU discovery (RFC 8899).
+        QUIC_MTU_BYTES = "quic.mtu_bytes",
         /// Minimum round-trip time (`tcpi_min_rtt`).
         MIN_RTT_US = "tcp_info.min_rtt_us",
         /// Smoothed round-trip time (`tcpi_rtt`).

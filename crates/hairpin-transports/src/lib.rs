@@ -3,7 +3,13 @@
 //! To add a transport, add a file in `transports/` and a line in [`transports::ALL`], or call [`register`] in a
 //! program.
 
+#![cfg_attr(
+    not(all(feature = "grpc", feature = "http", feature = "quic", feature = "websocket")),
+    allow(dead_code, reason = "a few functions serve only transports that this build omits")
+)]
+
 pub mod batch;
+mod error;
 pub mod giving_up;
 pub mod options;
 pub mod transports;
@@ -20,11 +26,13 @@ pub use batch::Batch;
 #[cfg(target_os = "linux")]
 pub use linux::binding::apply as bind;
 #[cfg(target_os = "linux")]
-use linux::system;
+pub use linux::{bpf, descriptors, foreign_options, multipath, readiness, received, wire_set};
 #[cfg(target_os = "linux")]
-pub use linux::{bpf, descriptors, foreign_options, multipath, received, wire_set};
+use linux::{library, system};
 pub use own_type::{OverWire, over_own_type};
-pub use transports::{ALL, all, find, own, register};
+#[cfg(target_os = "linux")]
+pub use readiness::{DescriptorState, Interest, Readiness, WireState};
+pub use transports::{ALL, OMITTED, all, find, own, register};
 pub use wire::{
     Connection, Cookie, KernelStamps, Listener, RawStamp, Repeated, Segments, ServerAddresses, Setup, Stream,
     Transport, TransportError, Unsupported, Wire, WireError,
@@ -32,7 +40,7 @@ pub use wire::{
 #[cfg(target_os = "linux")]
 pub use wire::{Descriptors, PassedSocket};
 #[cfg(target_os = "linux")]
-pub use wire_set::{Interest, Ready, WireSet};
+pub use wire_set::{Ready, WireSet};
 pub use wires::check;
 pub use wires::codes::{CODES, Codes, clear_number, pattern};
 #[cfg(all(target_os = "linux", any(test, fuzzing)))]

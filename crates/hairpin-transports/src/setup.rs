@@ -26,6 +26,11 @@ pub struct Setup {
     pub codes: Option<Codes>,
     /// Addresses of the server; `None` if both ends are on this host, at the loopback address.
     pub server: Option<ServerAddresses>,
+    /// Whether the server answers each message of the client, and sends nothing else. Protocols with requests then send each
+    /// message as a request.
+    pub has_answers: bool,
+    /// Whether a stream of a library opens with its first message. Otherwise its opening is exchanged before.
+    pub opens_with_message: bool,
     /// Local address, ports and interface of a client.
     pub binding: Binding,
 }
@@ -53,7 +58,19 @@ impl Setup {
     pub fn new(waiting: Waiting, timeout: Duration, largest_message: usize) -> Self {
         let (options, binding) = (Options::default(), Binding::default());
         let cookie = Cookie::default();
-        Self { options, waiting, timeout, largest_message, port: 0, cookie, codes: None, server: None, binding }
+        Self {
+            options,
+            waiting,
+            timeout,
+            largest_message,
+            port: 0,
+            cookie,
+            codes: None,
+            server: None,
+            has_answers: false,
+            opens_with_message: false,
+            binding,
+        }
     }
 
     /// Time-out of accept and connect.

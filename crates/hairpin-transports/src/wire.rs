@@ -3,16 +3,20 @@
 
 use std::any::Any;
 use std::io::IoSlice;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities::exact_duration;
 use hairpin_model::trace::StampKind;
-use hairpin_model::{Card, Fact, FailureKind, Hint, Hinted, Receipt, SenderState, WhyNot};
+use hairpin_model::{Card, Fact, Receipt, SenderState, WhyNot};
 
 use crate::batch::{self, Batch};
+pub use crate::error::{TransportError, Unsupported, WireError};
 #[cfg(target_os = "linux")]
 pub use crate::linux::descriptors::{Descriptors, PassedSocket};
+#[cfg(target_os = "linux")]
+use crate::linux::readiness::Readiness;
 pub use crate::setup::{Cookie, ServerAddresses, Setup};
 use crate::wires::codes::Codes;
 
@@ -226,6 +230,19 @@ pub trait Wire: Send {
         None
     }
 
+    /// Runs what a library has to do for this wire, without waiting: pass on data, acknowledge, handle its timers. Returns when to
+    /// call again at the latest; `None` if nothing is left to do. An end calls this while it does not use the wire.
+    fn drive(&mut self) -> Option<Duration> {
+        None
+    }
+
+    /// What a [`crate::WireSet`] asks besides the descriptors, because a library holds data of the wire or has timers; `None` if
+    /// the descriptors suffice.
+    #[cfg(target_os = "linux")]
+    fn readiness(&self) -> Option<Arc<dyn Readiness>> {
+        None
+    }
+
     /// Waits until there is data to receive, or `at_most` has passed. Returns whether there is data.
     ///
     /// Spinning wires also spin in this call. Only the open loop uses it, to send on time even if nothing arrives.
@@ -418,174 +435,4 @@ pub struct RawStamp {
     pub realtime_ns: u64,
     /// Number of bytes from [`KernelStamps::begin`] to the end of the segment; of datagrams, number of stamped ones.
     pub end_byte: u64,
-}
-
-/// Why a transport could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[error("{}{}", self.cause(), Hint(&self.hint()))]
-pub enum TransportError {
-    /// A system call failed.
-    System {
-        /// The attempted operation, for instance `bind`.
-        operation: &'static str,
-        /// The object of the operation, for instance `127.0.0.1:7777`.
-        object: String,
-        source: std::io::Error,
-        /// How to fix the problem; empty if unknown.
-        hint: String,
-    },
-    /// The kernel refused an option.
-    Option {
-        name: OptionName,
-        asked: String,
-        source: std::io::Error,
-    },
-    /// The transport does not have the option.
-    NoSuchOption {
-        transport: &'static str,
-        name: OptionName,
-    },
-    /// No client connected, or no server answered, in time.
-    TimedOut {
-        /// `connected` or `answered`.
-        what: &'static str,
-        after: Duration,
-    },
-    /// The server did not welcome a datagram client in time.
-    Unwelcome {
-        transport: &'static str,
-        address: String,
-        /// Number of datagrams that the client sent.
-        sent: u32,
-        answers: u32,
-        after: Duration,
-    },
-    /// The caller stopped waiting for a client.
-    Abandoned,
-    /// The transport does not support the operation.
-    Unsupported {
-        transport: &'static str,
-        what: Unsupported,
-    },
-    Impossible(WhyNot),
-}
-
-impl From<&TransportError> for FailureKind {
-    fn from(error: &TransportError) -> Self {
-        match error {
-            TransportError::System { source, .. } | TransportError::Option { source, .. } => source.into(),
-            TransportError::TimedOut { .. } | TransportError::Unwelcome { .. } => Self::TimedOut,
-            TransportError::Abandoned => Self::Interrupted,
-            TransportError::NoSuchOption { .. }
-            | TransportError::Unsupported { .. }
-            | TransportError::Impossible(_) => Self::Unsupported,
-        }
-    }
-}
-
-/// Operations that some transports do not support.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsupported {
-    SecondWire,
-    SecondConnection,
-    BoundSocket,
-    AcceptedSocket,
-    /// A datagram socket that is already connected to a client.
-    ConfirmedSocket,
-}
-
-impl Unsupported {
-    /// The cause and the hint.
-    fn words(self) -> [&'static str; 2] {
-        const OPEN_OWN: &str = "let the transport open its own";
-        match self {
-            Self::SecondWire => ["carries one stream per connection", "open another connection"],
-            Self::SecondConnection => ["accepts one connection per listener", "listen again"],
-            Self::BoundSocket => ["cannot listen on a socket that is already bound", OPEN_OWN],
-            Self::AcceptedSocket => ["cannot take over a connection that is already accepted", OPEN_OWN],
-            Self::ConfirmedSocket => ["cannot take over a datagram socket that is already connected", OPEN_OWN],
-        }
-    }
-}
-
-impl Hinted for TransportError {
-    fn cause(&self) -> String {
-        match self {
-            Self::System { operation, object, source, .. } => format!("cannot {operation} {object}: {source}"),
-            Self::Option { name, asked, source } => format!("option {name}={asked} cannot be set: {source}"),
-            Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
-            Self::TimedOut { what, after } => format!("no peer {what} within {} ms", after.as_millis()),
-            Self::Unwelcome { transport, address, sent, answers, after } => {
-                let back = match answers {
-                    0 => "none came back".to_owned(),
-                    _ => format!("{answers} came back, and no welcome"),
-                };
-                let after = exact_duration(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
-                format!("no answer over {transport}: {sent} datagrams were sent to {address} in {after}, and {back}")
-            }
-            Self::Abandoned => "the server no longer waits for a client".to_owned(),
-            Self::Unsupported { transport, what } => format!("{transport} {}", what.words()[0]),
-            Self::Impossible(why) => why.cause(),
-        }
-    }
-
-    fn hint(&self) -> String {
-        match self {
-            Self::System { hint, .. } => hint.clone(),
-            Self::Option { .. } | Self::NoSuchOption { .. } => {
-                "`hairpin list` shows the options of each transport".to_owned()
-            }
-            Self::TimedOut { .. } => "is the server running?".to_owned(),
-            Self::Unwelcome { .. } => {
-                "is the server running? a firewall may drop datagrams to its port, or the answers".to_owned()
-            }
-            Self::Abandoned => String::new(),
-            Self::Unsupported { what, .. } => what.words()[1].to_owned(),
-            Self::Impossible(why) => why.hint(),
-        }
-    }
-}
-
-impl TransportError {
-    /// Whether no client connected, or no server answered, in time.
-    pub fn is_time_out(&self) -> bool {
-        matches!(self, Self::TimedOut { .. } | Self::Unwelcome { .. })
-    }
-}
-
-/// Why a message could not be sent or received.
-#[derive(Debug, thiserror::Error)]
-pub enum WireError {
-    /// Within the time-out, no data arrived, or there was no room to send.
-    #[error("timed out: {operation} made no progress for {} ms", .after.as_millis())]
-    TimedOut {
-        /// `send` or `receive`.
-        operation: &'static str,
-        after: Duration,
-    },
-    /// The other end has closed the wire, or its process has ended.
-    #[error("the other end closed the connection or has ended")]
-    Closed,
-    /// The kernel had no memory for the message, or a device's queue was full (`ENOBUFS`, send(2)). The message is
-    /// dropped.
-    #[error("the kernel refused a message: no buffer space available")]
-    Refused,
-    /// A system call failed.
-    #[error("{operation} failed: {source}")]
-    System {
-        /// `send`, `receive` or `poll`.
-        operation: &'static str,
-        source: std::io::Error,
-    },
-}
-
-impl From<&WireError> for FailureKind {
-    fn from(error: &WireError) -> Self {
-        match error {
-            WireError::TimedOut { .. } => Self::TimedOut,
-            WireError::Closed => Self::Closed,
-            WireError::Refused => Self::Resource,
-            WireError::System { source, .. } => source.into(),
-        }
-    }
 }

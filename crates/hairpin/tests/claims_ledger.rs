@@ -356,6 +356,7 @@ pub(crate) fn capabilities() -> HostCapabilities {
     let links = hairpin_engine::links::known::capabilities();
     let cards = hairpin_transports::ALL.iter().map(|transport| transport.card());
     HostCapabilities {
+        omitted: &[],
         candidates: cards.map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
         cpus: vec![0, 1],
         busy_per_cpu: 0.0,

@@ -144,7 +144,7 @@ impl Client<'_> {
         if order.case.primary().direction == Direction::Down {
             server.send(&Message::Complete)?;
         }
-        let mut server = server.report()?;
+        let mut server = server.report(&mut wires)?;
         observers.end();
         let captured = capture.map(CaptureProcess::finish).transpose()?.unwrap_or_default();
         let after = facts_of_each(&wires);
@@ -170,7 +170,7 @@ impl Client<'_> {
         let context = Context { clock: *clock, order, card, end: End::Client, binding: self.binding };
         let mut observers = Observers::begin(context);
         let cookie = Cookie::draw().map_err(|error| no_cookie(&error))?;
-        let has_codes = self.host.across.is_some() && card.protocol == Protocol::Udp;
+        let has_codes = self.host.across.is_some() && card.protocol == Protocol::Udp && card.library.is_none();
         let key = has_codes.then(draw_key).transpose().map_err(|error| no_cookie(&error))?;
         let address = match &mut self.server {
             Some(server) => {
@@ -203,7 +203,7 @@ impl Client<'_> {
         check_options(End::Client, card, order, &options)?;
         let mut waking_ns = None;
         if let Some(server) = self.server.as_deref_mut() {
-            server.expect(&Message::Ready)?;
+            server.ready(&mut wires)?;
             waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
         }
         // The first message would otherwise wait behind the hello (Nagle's algorithm).
@@ -283,7 +283,7 @@ impl Client<'_> {
         let report = server.map(|server| {
             // The server may have ended when the wire closed.
             drop(server.send(&Message::Stop));
-            server.report()
+            server.report(&mut [])
         });
         let report = report.transpose()?;
         let seen = observers.report(Observations::default());

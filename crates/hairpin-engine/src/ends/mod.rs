@@ -7,6 +7,7 @@ pub mod client;
 pub mod codes;
 mod credit;
 pub mod digest;
+mod driving;
 mod one_way;
 pub mod opening;
 pub mod server;

@@ -3,10 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use hairpin_model::flow::ConnectionUse;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Card, Case, Effective, Fact, FactValue, Failure, FailureKind, Flow, Hinted, Options, RoundOrder, fact_names,
+    Card, Case, Effective, Fact, FactValue, Failure, FailureKind, Flow, Hinted, Load, Options, RoundOrder, fact_names,
 };
 use hairpin_transports::{Cookie, ServerAddresses, Setup, Transport, Wire, descriptors, options};
 
@@ -42,10 +43,18 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<Socket
     Setup {
         options: asked(case, end),
         port: round.port,
+        has_answers: has_answers(case),
+        opens_with_message: case.primary().connection_use == ConnectionUse::PerMessage,
         cookie,
         server: case.is_emulated().then_some(addresses::FAR).or_else(|| across.map(only)),
         ..Setup::new(case.ends.waiting, Duration::from_nanos(round.timeout_ns), largest)
     }
+}
+
+/// Whether the server answers each message and sends nothing else.
+fn has_answers(case: &Case) -> bool {
+    let flow = case.primary();
+    matches!(flow.load, Load::PingPong { .. } | Load::Paced { .. }) && flow.connection_use != ConnectionUse::Shared
 }
 
 /// The addresses of a server that has only `at`.

@@ -13,6 +13,7 @@ use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
 use super::codes::codes;
 use super::digest::order_digest;
+use super::driving::{Driving, drive};
 use super::one_way::{self, OneWay, Peer};
 use super::opening::{
     self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unopened,
@@ -227,6 +228,7 @@ fn accept(
     for _ in 0..flow.connections {
         let mut ended = None;
         let accepted = listener.accept(&mut || {
+            drive(&mut wires);
             ended = ended.take().or_else(|| why_ended(control));
             ended.is_some()
         });
@@ -275,7 +277,7 @@ fn one_way(
     if is_woken(&round.case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    wait_for_the_load(control, round)?;
+    wait_for_the_load(&mut Driving { control, wires: &mut wires }, round)?;
     // A server has no user: only the client can stop the load.
     let stop = AtomicBool::new(false);
     observers.mark(Mark::Load(&wires));
@@ -284,7 +286,8 @@ fn one_way(
     if round.case.primary().direction == Direction::Down {
         // Sent data may still be in flight: keep the wires open until the client has received it.
         let within = MESSAGE_TIMEOUT.max(Duration::from_nanos(round.deadline_ns));
-        wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
+        wait_for_the_client(&mut Driving { control, wires: &mut wires }, within)
+            .map_err(|error| error.failure("the client"))?;
     }
     observers.end();
     let after = facts_of_each(&wires);

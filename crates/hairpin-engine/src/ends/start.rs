@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{EndKind, EndReport, Failure, RoundOrder};
-use hairpin_transports::Cookie;
+use hairpin_transports::{Cookie, Wire};
 
 use super::codes::DatagramKey;
 use super::digest::order_digest;
+use super::driving::Driving;
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::{failure, leave, spawn};
 use crate::control::channel::Channel;
@@ -128,11 +129,21 @@ impl Server {
         Ok(counted[counted.len() / 2])
     }
 
-    /// Receives the server's report, after the load is over.
-    pub fn report(&mut self) -> Result<EndReport, Failure> {
+    /// Waits until the server is ready, and drives the wires meanwhile.
+    pub(super) fn ready(&mut self, wires: &mut [Box<dyn Wire>]) -> Result<(), Failure> {
+        let patience = self.patience;
+        let heard = Driving { control: self.channel()?, wires }.receive(patience);
+        match self.checked(heard)? {
+            Message::Ready => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Receives the server's report, after the load is over, and drives the wires meanwhile.
+    pub fn report(&mut self, wires: &mut [Box<dyn Wire>]) -> Result<EndReport, Failure> {
         let patience = self.patience;
         // `Measuring` may arrive here, if the client stopped waiting for it.
-        let heard = receive_past(self.channel()?, patience, is_of_the_load);
+        let heard = receive_past(&mut Driving { control: self.channel()?, wires }, patience, is_of_the_load);
         match self.checked(heard)? {
             Message::Report(report) => Ok(*report),
             other => Err(unexpected(&other)),

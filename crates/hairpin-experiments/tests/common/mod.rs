@@ -27,6 +27,7 @@ const DATAGRAM: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, Option
 /// The card of a pipe, the template of all other cards.
 fn plain() -> Card {
     Card {
+        library: None,
         name: "pipe",
         summary: "a pair of pipes",
         ordered: true,
@@ -179,6 +180,7 @@ fn lacks_level(reason: &str) -> Result<Vec<[usize; 2]>, WhyNot> {
 pub fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
     HostCapabilities {
+        omitted: &[("omitted", "some-feature")],
         candidates: ladder().into_iter().map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
         cpus: vec![0, 1],
         busy_per_cpu: 0.0,

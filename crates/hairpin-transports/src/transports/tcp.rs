@@ -26,6 +26,7 @@ pub(super) const TCP: SocketTransport = SocketTransport {
         let congestion = sockopt::get_text(socket, sockopt::CONGESTION);
         congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"))
     },
+    layer: None,
 };
 
 /// `tcp6`.
@@ -63,5 +64,19 @@ const OPTIONS: &[OptionName] = &[
     OptionName::NotsentLowat,
     OptionName::Priority,
     OptionName::Zerocopy,
+    OptionName::PacingRate,
+];
+
+/// The options of a protocol over TCP whose library moves the bytes.
+pub(super) const LAYERED_OPTIONS: &[OptionName] = &[
+    OptionName::Nodelay,
+    OptionName::Cork,
+    OptionName::Sndbuf,
+    OptionName::Rcvbuf,
+    OptionName::Tos,
+    OptionName::Dscp,
+    OptionName::Congestion,
+    OptionName::NotsentLowat,
+    OptionName::Priority,
     OptionName::PacingRate,
 ];

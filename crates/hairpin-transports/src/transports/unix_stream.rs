@@ -27,4 +27,5 @@ pub(super) const UNIX_STREAM: SocketTransport = SocketTransport {
     protocol: None,
     can_open: || Ok(()),
     detail: |socket| format!(", send buffer {} bytes", socket.send_buffer_size().unwrap_or_default()),
+    layer: None,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hairpin_transports::{Repeated, Wire};
 
-use super::ends::{Checked, LONG, Subject, fill, is_closed, random_bytes, shown, text};
+use super::ends::{Checked, LONG, Subject, fill, is_closed, random_bytes, shown, text, while_driven};
 use crate::ensure;
 
 const SIZE: usize = 100;
@@ -84,7 +84,7 @@ pub(crate) fn full(subject: &Subject) -> Checked {
             Ok(taken)
         })?;
         ensure!(!sent.is_empty(), "no bytes are accepted");
-        let pieces = subject.pieces_of(&mut *server, sent.len(), LARGE)?;
+        let pieces = while_driven(&mut *client, || subject.pieces_of(&mut *server, sent.len(), LARGE))?;
         ensure!(pieces.concat() == sent, "some of {} bytes changed or arrived in another order", sent.len());
     }
     Ok(())
@@ -101,7 +101,7 @@ pub(crate) fn repeated(subject: &Subject) -> Checked {
         ensure!(times > most || (whole, rest) == (times, 0), "{whole} of {times} are sent, and {rest} bytes");
         ensure!(rest < LARGE && (rest == 0 || !subject.card.boundaries), "{rest} bytes of a message are accepted");
         let expected = [bytes.repeat(whole as usize), bytes[..rest].to_vec()].concat();
-        let pieces = subject.pieces_of(&mut *server, expected.len(), LARGE)?;
+        let pieces = while_driven(&mut *client, || subject.pieces_of(&mut *server, expected.len(), LARGE))?;
         ensure!(pieces.concat() == expected, "some of {} bytes changed or arrived in another order", expected.len());
     }
     Ok(())

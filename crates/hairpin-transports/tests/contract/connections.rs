@@ -40,17 +40,21 @@ pub(crate) fn second_client(subject: &Subject) -> Checked {
     let (client, server) = pair_at(subject, &mut *listener, &setup)?;
     let (mut clients, mut servers) = (vec![client], vec![server]);
     let mut second = None;
-    if subject.has_datagram_flows() {
+    if subject.card.protocol == Protocol::Udp {
         return several_datagram_flows(subject);
     }
     if subject.has_several_connections() {
         // Both clients send their hello before the listener accepts one of them.
-        for _ in 0..2 {
-            clients.push(subject.connect(&address, &setup).map_err(text)?);
-        }
-        for _ in 0..2 {
-            servers.push(accepted(&mut *listener).map_err(text)?);
-        }
+        std::thread::scope(|scope| {
+            let connecting = [(); 2].map(|()| scope.spawn(|| subject.connect(&address, &setup)));
+            for _ in 0..2 {
+                servers.push(accepted(&mut *listener).map_err(text)?);
+            }
+            for client in connecting {
+                clients.push(client.join().map_err(|_| "connect panicked")?.map_err(text)?);
+            }
+            Ok::<_, String>(())
+        })?;
     } else {
         second = Some(listener.accept(&mut || false));
     }
@@ -90,20 +94,18 @@ pub(crate) fn second_wire(subject: &Subject) -> Checked {
         let server = listener.accept(&mut || false).map_err(text)?;
         Ok::<_, String>((connected.join().map_err(|_| "connect panicked")?.map_err(text)?, server))
     })?;
-    let mut clients = vec![client.open().map_err(text)?];
-    let mut servers = vec![server.accept_wire().map_err(text)?];
-    if subject.has_several_wires() {
-        for _ in 0..3 {
-            clients.push(client.open().map_err(text)?);
-        }
+    let count = if subject.has_several_wires() { 4 } else { 1 };
+    let (mut clients, mut servers) = std::thread::scope(|scope| {
+        let opening = scope.spawn(|| (0..count).map(|_| client.open().map_err(text)).collect::<Result<Vec<_>, _>>());
+        let servers = (0..count).map(|_| server.accept_wire().map_err(text)).collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, String>((opening.join().map_err(|_| "open panicked")??, servers))
+    })?;
+    if subject.has_several_wires() && subject.card.library.is_none() {
         // Both ends can open wires.
         servers.push(server.open().map_err(text)?);
         clients.push(client.accept_wire().map_err(text)?);
-        for _ in 0..3 {
-            servers.push(server.accept_wire().map_err(text)?);
-        }
-        clients.swap(1, 4);
-    } else {
+    }
+    if !subject.has_several_wires() {
         ensure!(lacks(subject, &client.open(), Unsupported::SecondWire), "a second open is not refused as such");
         ensure!(lacks(subject, &server.accept_wire(), Unsupported::SecondWire), "a second accept_wire succeeds");
     }
@@ -135,9 +137,7 @@ fn bound(subject: &Subject) -> Option<(OwnedFd, OwnedFd)> {
     let (stream, datagram) = (TcpListener::bind(at).ok()?.into(), UdpSocket::bind(at).ok()?.into());
     match subject.card.protocol {
         Protocol::Udp => Some((datagram, stream)),
-        Protocol::Tcp if subject.card.options.contains(&hairpin_model::options::OptionName::Quickack) => {
-            Some((stream, datagram))
-        }
+        Protocol::Tcp if subject.card.name != "mptcp" => Some((stream, datagram)),
         Protocol::Tcp => {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(socket2::Protocol::MPTCP)).ok()?;
             let any: std::net::SocketAddr = at.parse().ok()?;
@@ -180,7 +180,7 @@ fn pair_at(subject: &Subject, listener: &mut dyn Listener, setup: &Setup) -> Res
 /// A port stays open, and each of its connections is passed to a separate server.
 pub(crate) fn handed_connection(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
-    let streams = bound(subject).filter(|_| !subject.card.boundaries);
+    let streams = bound(subject).filter(|_| subject.card.protocol == Protocol::Tcp);
     let Some((socket, _)) = streams else {
         let any: OwnedFd = UdpSocket::bind("127.0.0.1:0").map_err(text)?.into();
         let answer = subject.transport.listen_on(PassedSocket::Accepted(any), &setup);
@@ -191,11 +191,15 @@ pub(crate) fn handed_connection(subject: &Subject) -> Checked {
     let address = port.local_addr().map_err(text)?.as_socket().ok_or("the socket has no port")?;
     let (mut clients, mut servers) = (Vec::new(), Vec::new());
     for _ in 0..2 {
-        clients.push(subject.connect(&address.to_string(), &setup).map_err(text)?);
-        let (accepted, _) = port.accept().map_err(text)?;
-        let mut listener =
-            subject.transport.listen_on(PassedSocket::Accepted(accepted.into()), &setup).map_err(text)?;
-        servers.push(self::accepted(&mut *listener).map_err(text)?);
+        let mut listener = std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| subject.connect(&address.to_string(), &setup).map_err(text));
+            let (accepted, _) = port.accept().map_err(text)?;
+            let passed = PassedSocket::Accepted(accepted.into());
+            let mut listener = subject.transport.listen_on(passed, &setup).map_err(text)?;
+            servers.push(self::accepted(&mut *listener).map_err(text)?);
+            clients.push(connecting.join().map_err(|_| "connect panicked")??);
+            Ok::<_, String>(listener)
+        })?;
         let answer = listener.accept(&mut || false);
         ensure!(lacks(subject, &answer, Unsupported::SecondConnection), "a second accept is not refused as such");
     }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use hairpin_model::{fact, fact_names};
+use hairpin_transports::Setup;
 
-use super::ends::{Checked, LONG, Subject, random_bytes, shown, text};
+use super::ends::{Checked, LONG, Subject, is_closed, random_bytes, shown, text, while_driven};
 use crate::ensure;
 
 const SIZES: &[usize] = &[
@@ -20,6 +21,7 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
     let largest = sizes[sizes.len() - 1];
     let (mut client, server) = subject.client(&subject.setup(largest, LONG))?;
     let server_sizes = sizes.clone();
+    let (is_done, end_waits) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let echo = server.map(|mut server| {
             scope.spawn(move || {
@@ -28,12 +30,14 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
                     server.send(&message).map_err(text)?;
                 }
                 // Keeps the wire open until the client has received everything.
+                let _ = while_driven(&mut *server, || end_waits.recv());
                 Ok::<_, String>(server)
             })
         });
         for (seed, size) in sizes.into_iter().enumerate() {
             subject.exchange(&mut *client, None, &random_bytes(seed as u64, size))?;
         }
+        drop(is_done);
         match echo {
             Some(echo) => drop(echo.join().map_err(|_| "the echo panicked")??),
             None => return Ok(()),
@@ -143,5 +147,19 @@ pub(crate) fn largest(subject: &Subject) -> Checked {
         let answer = client.send(&random_bytes(4, limit + 1));
         ensure!(answer.is_err(), "one byte more than on the card: {}", shown(&answer));
     }
+    Ok(())
+}
+
+/// Messages that the server answers one by one, as protocols with requests send them.
+pub(crate) fn answered(subject: &Subject) -> Checked {
+    let largest = usize::try_from(subject.card.max_message_bytes).map_err(text)?.min(60_000);
+    let setup = Setup { has_answers: true, ..subject.setup(largest, LONG) };
+    let (mut client, mut server) = subject.pair(&setup)?;
+    for (seed, size) in [1, 100, 1000, largest, 7].into_iter().enumerate() {
+        subject.exchange(&mut *client, Some(&mut *server), &random_bytes(seed as u64, size))?;
+    }
+    drop(client);
+    let answer = server.receive(&mut [0; 100]);
+    ensure!(is_closed(&answer), "after the last answer, receive answers {}", shown(&answer));
     Ok(())
 }

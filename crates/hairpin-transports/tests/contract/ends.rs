@@ -1,5 +1,6 @@
 //! Two ends of a transport, and the result of a check.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hairpin_model::{AnsweredBy, Card, Reach, Waiting};
@@ -52,6 +53,16 @@ impl Subject {
         self.has_server() && self.card.reliable
     }
 
+    /// Whether Hairpin makes the system calls itself, and its own server answers.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.has_server() && self.card.library.is_none()
+    }
+
+    /// Whether Hairpin itself writes to a byte stream.
+    pub(crate) fn is_plain_stream(&self) -> bool {
+        self.is_plain() && self.is_stream()
+    }
+
     /// Whether the transport is a byte stream.
     pub(crate) fn is_stream(&self) -> bool {
         !self.card.boundaries
@@ -64,7 +75,8 @@ impl Subject {
 
     /// Whether a listener accepts several clients.
     pub(crate) fn has_several_connections(&self) -> bool {
-        matches!(self.card.name, "tcp" | "tcp6" | "mptcp" | "unix-stream" | "unix-seqpacket" | "several-streams")
+        self.card.many_connections
+            || matches!(self.card.name, "unix-seqpacket" | "several-streams")
             || self.has_datagram_flows()
     }
 
@@ -75,7 +87,7 @@ impl Subject {
 
     /// Whether a connection carries several wires.
     pub(crate) fn has_several_wires(&self) -> bool {
-        self.card.name == "several-streams"
+        self.card.many_streams
     }
 
     /// Returns a minimal setup for messages of up to `largest` bytes.
@@ -183,11 +195,13 @@ impl Subject {
         };
         ensure!(is_timed_out(&refusal), "a full wire answers {}", shown(&refusal));
         ensure!(accepted > 0, "no message is accepted");
-        for seed in 0..accepted {
-            let message = self.receive_whole(server, FILLING)?;
-            ensure!(message == random_bytes(seed, FILLING), "message {seed} of {accepted} changed");
-        }
-        Ok(accepted)
+        while_driven(client, || {
+            for seed in 0..accepted {
+                let message = self.receive_whole(server, FILLING)?;
+                ensure!(message == random_bytes(seed, FILLING), "message {seed} of {accepted} changed");
+            }
+            Ok(accepted)
+        })
     }
 
     /// Sends one message and receives it back.
@@ -199,11 +213,18 @@ impl Subject {
     ) -> Checked {
         client.send(message).map_err(text)?;
         if let Some(server) = server {
-            ensure!(server.wait(LONG).map_err(text)?, "{} bytes never arrived", message.len());
-            let arrived = self.receive_whole(server, message.len())?;
+            let arrived = while_driven(client, || {
+                ensure!(server.wait(LONG).map_err(text)?, "{} bytes never arrived", message.len());
+                self.receive_whole(server, message.len())
+            })?;
             ensure!(arrived == message, "{} bytes arrived changed", message.len());
             server.send(&arrived).map_err(text)?;
+            return while_driven(server, || self.receive_back(client, message));
         }
+        self.receive_back(client, message)
+    }
+
+    fn receive_back(&self, client: &mut dyn Wire, message: &[u8]) -> Checked {
         ensure!(client.wait(LONG).map_err(text)?, "{} bytes never came back", message.len());
         let answer = self.receive_whole(client, message.len())?;
         ensure!(answer == message, "{} bytes came back changed", message.len());
@@ -214,6 +235,21 @@ impl Subject {
 /// Accepts a client, and returns the server's first wire. Drops the listener.
 pub(crate) fn accept(mut listener: Box<dyn Listener>) -> Result<Box<dyn Wire>, TransportError> {
     listener.accept(&mut || false)?.accept_wire()
+}
+
+/// Runs a task while a library passes on what it holds for this wire.
+pub(crate) fn while_driven<T>(wire: &mut dyn Wire, task: impl FnOnce() -> T) -> T {
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while let Some(due_in) = wire.drive().filter(|_| !is_done.load(Ordering::Relaxed)) {
+                std::thread::sleep(due_in);
+            }
+        });
+        let answer = task();
+        is_done.store(true, Ordering::Relaxed);
+        answer
+    })
 }
 
 /// Calls `send`, with the number of bytes sent so far, until it sends no bytes `max_misses` times in a row. Returns

@@ -71,7 +71,9 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
         // The kernel's defaults for these options are above the maximum that can be set.
         let special = matches!(name, OptionName::NotsentLowat | OptionName::PacingRate);
         ensure!(special || default.is_ok(), "{name}={effective} cannot be requested");
-        ensure!(*name != OptionName::Nodelay || effective == "off", "nodelay is {effective} without a request");
+        let sets_nodelay = subject.card.library.is_some_and(|library| library.defaults.contains("`nodelay` on"));
+        let expected = if sets_nodelay { "on" } else { "off" };
+        ensure!(*name != OptionName::Nodelay || effective == expected, "nodelay is {effective} without a request");
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hairpin_transports::{Batch, Interest, Ready, WireSet};
 
-use super::ends::{Checked, LONG, Subject, fill, is_closed, shown, text};
+use super::ends::{Checked, LONG, Subject, fill, is_closed, shown, text, while_driven};
 use crate::ensure;
 
 fn tokens(set: &mut WireSet, at_most: Duration) -> Result<Vec<Ready>, String> {
@@ -66,7 +66,7 @@ pub(crate) fn room(subject: &Subject) -> Checked {
         let full = tokens(&mut set, Duration::ZERO)?;
         ensure!(full.is_empty(), "a full wire: {full:?}");
     }
-    subject.pieces_of(&mut *server, sent, SIZE)?;
+    while_driven(&mut *client, || subject.pieces_of(&mut *server, sent, SIZE))?;
     let emptied = tokens(&mut set, LONG)?;
     ensure!(emptied.iter().any(|one| one.token == 7 && one.writable), "an emptied wire: {emptied:?}");
     Ok(())

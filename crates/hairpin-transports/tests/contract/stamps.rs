@@ -156,7 +156,7 @@ pub(crate) fn received(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn can_stamp_arrivals(subject: &Subject) -> bool {
-    subject.has_server() && subject.card.name != "mptcp" && kernel::TIMESTAMPING.exists()
+    subject.is_plain() && subject.card.name != "mptcp" && kernel::TIMESTAMPING.exists()
 }
 
 /// A transport that the kernel does not stamp refuses.

@@ -6,7 +6,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Options, Waiting};
 use hairpin_transports::{Segments, Setup, Stream, Wire, WireError};
 
-use super::ends::{Checked, FILLING, LONG, SHORT, Subject, is_closed, random_bytes, shown, text};
+use super::ends::{Checked, FILLING, LONG, SHORT, Subject, is_closed, random_bytes, shown, text, while_driven};
 use super::kernel;
 use super::options::word;
 use crate::ensure;
@@ -45,7 +45,7 @@ fn is_tcp(subject: &Subject) -> bool {
 
 /// Whether the kernel counts the transport's segments.
 pub(crate) fn has_segments(subject: &Subject) -> bool {
-    is_tcp(subject) && kernel::TCP_INFO.exists()
+    subject.is_plain_stream() && is_tcp(subject) && kernel::TCP_INFO.exists()
 }
 
 fn stream(wire: &mut dyn Wire) -> Result<&mut dyn Stream, String> {
@@ -71,7 +71,7 @@ pub(crate) fn in_parts(subject: &Subject) -> Checked {
                 let receiver = scope.spawn(|| subject.receive_whole(&mut *server, size));
                 send_by(stream(&mut *client)?, &message[..size - 1]).map_err(text)?;
                 client.send(&message[size - 1..]).map_err(text)?;
-                receiver.join().map_err(|_| "the receiver panicked")?
+                while_driven(&mut *client, || receiver.join()).map_err(|_| "the receiver panicked")?
             })?;
             ensure!(came == message, "{name}: {size} bytes changed");
         }

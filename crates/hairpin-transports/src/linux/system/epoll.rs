@@ -1,7 +1,7 @@
 //! Waits for many descriptors (epoll(7)).
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::descriptor::owned;
 use super::{check, to_count};
@@ -34,6 +34,14 @@ impl Epoll {
         let flags = if read { libc::EPOLLIN } else { 0 } | if write { libc::EPOLLOUT } else { 0 };
         let mut event = libc::epoll_event { events: flags.cast_unsigned(), u64: token };
         self.control(libc::EPOLL_CTL_ADD, on, &raw mut event)
+    }
+
+    /// Watches a descriptor of the set for reading, and for writing if `write`.
+    pub(crate) fn change(&self, on: RawFd, token: u64, write: bool) -> io::Result<()> {
+        let flags = libc::EPOLLIN | if write { libc::EPOLLOUT } else { 0 };
+        let mut event = libc::epoll_event { events: flags.cast_unsigned(), u64: token };
+        // SAFETY: the event lives during the call; a number that is not in the set is refused.
+        check(unsafe { libc::epoll_ctl(self.set.as_raw_fd(), libc::EPOLL_CTL_MOD, on, &raw mut event) })
     }
 
     /// Stops watching a descriptor.

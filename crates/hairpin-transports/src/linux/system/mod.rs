@@ -7,6 +7,8 @@ pub(crate) mod descriptor;
 pub(crate) mod epoll;
 #[cfg(not(all(test, loom)))]
 pub(crate) mod futex;
+#[cfg(feature = "http")]
+pub(crate) mod hyper_io;
 #[cfg(all(test, loom))]
 pub(crate) mod loom_model;
 #[cfg(not(all(test, loom)))]

@@ -1,20 +1,23 @@
 //! A wire over file descriptors, which waits by `block`, `poll` or `spin`.
 
+mod stamps;
 mod stream;
 
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hairpin_model::{Fact, Waiting};
 
-use super::port::{Miss, Port, unsupported};
+use super::port::{Miss, Port};
 use crate::batch::{Batch, send_each};
+use crate::linux::readiness::Readiness;
 use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events, set_nonblocking};
 use crate::system::pipe::memory_file_of;
-use crate::wire::{Descriptors, KernelStamps, RawStamp, Repeated, Stream, Wire, WireError};
+use crate::wire::{Descriptors, KernelStamps, Repeated, Stream, Wire, WireError};
 use crate::wires::codes::Codes;
 use crate::wires::{Deadline, MAX_SLICE, slice};
 
@@ -280,8 +283,14 @@ impl<P: Port> DescriptorWire<P> {
         let mut left = deadline.running().unwrap_or(self.timeout);
         loop {
             self.system_calls += 1;
-            let on = if events == READABLE { self.port.readable() } else { self.port.writable() };
-            match poll_events(on, events, slice(left)) {
+            let polled = match self.port.wait(events, slice(left)) {
+                Some(found) => found.map(|found| if found { events } else { 0 }),
+                None => {
+                    let on = if events == READABLE { self.port.readable() } else { self.port.writable() };
+                    poll_events(on, events, slice(left))
+                }
+            };
+            match polled {
                 Ok(ERROR) if self.store_stamps()? => {}
                 Ok(0) if left > MAX_SLICE => {}
                 Ok(found) => return Ok(found != 0),
@@ -457,7 +466,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn load_file(&mut self, content: &[u8]) -> Result<(), WireError> {
         let failed = |source| WireError::System { operation: "load a file", source };
-        if !self.port.is_stream() {
+        if !self.port.sends_files() {
             return Err(failed(io::ErrorKind::Unsupported.into()));
         }
         if self.waiting != Waiting::Block {
@@ -470,7 +479,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn send_file(&mut self, from: usize, to: usize, may_wait: bool) -> Result<usize, WireError> {
         let failed = |kind: io::ErrorKind| WireError::System { operation: "send a file", source: kind.into() };
-        if !self.port.is_stream() {
+        if !self.port.sends_files() {
             return Err(failed(io::ErrorKind::Unsupported));
         }
         if self.peer_gone {
@@ -492,6 +501,14 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn descriptors(&self) -> Option<Descriptors<'_>> {
         Some(Descriptors { readable: self.port.readable(), writable: self.port.writable() })
+    }
+
+    fn drive(&mut self) -> Option<Duration> {
+        self.port.drive()
+    }
+
+    fn readiness(&self) -> Option<Arc<dyn Readiness>> {
+        self.port.readiness()
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
@@ -535,49 +552,6 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         if self.port.stamping().is_some() { Some(self) } else { None }
-    }
-}
-
-impl<P: Port> KernelStamps for DescriptorWire<P> {
-    fn begin(&mut self, acknowledged: bool) -> Result<(), WireError> {
-        let stamping = self.port.stamping().ok_or_else(unsupported);
-        let begun = stamping.and_then(|(stamping, socket)| stamping.begin(socket, acknowledged));
-        begun.map_err(|source| WireError::System { operation: "request time stamps", source })
-    }
-
-    fn begin_for_messages(&mut self) -> Result<(), WireError> {
-        let stamping = self.port.stamping().ok_or_else(unsupported);
-        let begun = stamping.and_then(|(stamping, socket)| stamping.begin_for_messages(socket));
-        begun.map_err(|source| WireError::System { operation: "request time stamps", source })
-    }
-
-    fn send_stamped(&mut self, message: &[u8]) -> Result<(), WireError> {
-        self.send_by(message.len(), |port, sent, may_block| port.send_stamped(&message[sent..], may_block))
-    }
-
-    fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError> {
-        let (stamping, socket) = self.port.stamping().ok_or_else(unsupported).map_err(stamps_error)?;
-        stamping.take(socket, into).map_err(stamps_error)
-    }
-
-    fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError> {
-        if self.port.stamping().is_none_or(|(stamping, _)| !stamping.is_by_message) {
-            self.clear_stamps()?;
-        }
-        self.read_received(true);
-        let received = Wire::receive(self, into);
-        let received_ns = self.read_received(false);
-        Ok((received?, received_ns))
-    }
-}
-
-impl<P: Port> DescriptorWire<P> {
-    /// Sets whether receive calls read the stamps of received data; without stamps for single messages, all do. Returns
-    /// the last stamp.
-    fn read_received(&mut self, reads: bool) -> Option<u64> {
-        let (stamping, _) = self.port.stamping()?;
-        stamping.reads_received = reads || !stamping.is_by_message;
-        stamping.received_ns()
     }
 }
 

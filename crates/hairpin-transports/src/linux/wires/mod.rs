@@ -2,12 +2,13 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod hello;
+pub(crate) mod layer;
 mod offload;
 mod parts;
 pub(crate) mod pipe;
 pub(crate) mod port;
 pub(crate) mod socket;
-mod socket_kind;
-mod socket_port;
+pub(crate) mod socket_kind;
+pub(crate) mod socket_port;
 pub(crate) mod socket_transport;
 mod stamping;

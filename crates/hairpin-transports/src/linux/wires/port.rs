@@ -2,12 +2,15 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, SenderState};
 
 use super::stamping::Stamping;
 use crate::batch::Batch;
+use crate::linux::readiness::Readiness;
 use crate::wire::Segments;
 use crate::wires::codes::Codes;
 
@@ -60,6 +63,23 @@ pub(crate) trait Port: Send + 'static {
     #[inline]
     fn has_stored(&self) -> bool {
         false
+    }
+    /// Waits for `events`; `None` if waiting for the descriptor suffices.
+    #[inline]
+    fn wait(&mut self, _events: i16, _at_most: Duration) -> Option<io::Result<bool>> {
+        None
+    }
+    /// See `Wire::drive`.
+    fn drive(&mut self) -> Option<Duration> {
+        None
+    }
+    /// Whether [`Port::send_file`] works.
+    fn sends_files(&self) -> bool {
+        self.is_stream()
+    }
+    /// See `Wire::readiness`.
+    fn readiness(&self) -> Option<Arc<dyn Readiness>> {
+        None
     }
     /// Called when an event loop woke up but found nothing to receive.
     fn on_nothing_received(&mut self) -> io::Result<()> {

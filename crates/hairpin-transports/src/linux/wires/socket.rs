@@ -3,10 +3,12 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use hairpin_model::trace::End;
 use socket2::{SockAddr, Socket};
 
 use super::descriptor::DescriptorWire;
 use super::hello::{self, Handshake, PendingConnections};
+use super::socket_kind::Connected;
 pub(crate) use super::socket_kind::{SocketKind, facts, local_address};
 use super::socket_port::SocketPort;
 use crate::linux::binding;
@@ -24,11 +26,15 @@ fn connection(
     socket: Socket,
     setup: &Setup,
     handshake: Handshake,
+    end: End,
 ) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
     // Removes the time-out of a Unix socket's connect, which would set a timer in every later call.
     let reset = socket.set_write_timeout(None);
     reset.map_err(|source| failed("reset the time-out of", "the socket", source, ""))?;
+    if let Some(open) = kind.layer {
+        return open(Connected { socket, kind: *kind, setup, handshake, end });
+    }
     let error =
         |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
     let port = SocketPort::new(socket, *kind, setup, handshake);
@@ -105,7 +111,7 @@ impl Listener for StreamListener {
         let (socket, ignored) = pending.accept(socket.as_ref(), address, timeout, &setup.cookie, is_abandoned)?;
         let keeps_syn = kind.has_tcp_info() && setup.server.is_some();
         let header = if keeps_syn { received::syn_header(socket.as_fd()) } else { None };
-        connection(kind, socket, setup, Handshake { ignored, header })
+        connection(kind, socket, setup, Handshake { ignored, header }, End::Server)
     }
 }
 
@@ -135,7 +141,7 @@ pub(super) fn connect(
     if kind.is_datagram() {
         socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
         let handshake = hello::connect(&socket, kind.transport, address, setup)?;
-        return connection(kind, socket, setup, handshake);
+        return connection(kind, socket, setup, handshake, End::Client);
     }
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
     let reports_header = kind.family == Family::V6 && setup.server.is_some();
@@ -161,7 +167,7 @@ pub(super) fn connect(
     let header = if reports_header { received::last_packet_header(socket.as_fd()) } else { None };
     received::report_headers(socket.as_fd(), false);
     hello::send_hello(&socket, address, &setup.cookie)?;
-    connection(kind, socket, setup, Handshake { ignored: 0, header })
+    connection(kind, socket, setup, Handshake { ignored: 0, header }, End::Client)
 }
 
 /// Connects within `timeout`.
@@ -217,7 +223,7 @@ impl Listener for DatagramListener {
         let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
         if let Some(handshake) = confirmed {
             hello::welcome(&socket, address, setup)?;
-            return connection(kind, socket, setup, *handshake);
+            return connection(kind, socket, setup, *handshake, End::Server);
         }
         let mut next = None;
         let accepted = hello::accept(&socket, address, setup, is_abandoned, &mut || {
@@ -234,7 +240,7 @@ impl Listener for DatagramListener {
         };
         *expected = expected.saturating_sub(1);
         *slot = next;
-        connection(kind, socket, setup, handshake)
+        connection(kind, socket, setup, handshake, End::Server)
     }
 }
 

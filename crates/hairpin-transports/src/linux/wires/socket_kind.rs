@@ -4,13 +4,38 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use hairpin_model::options::OptionName;
+use hairpin_model::trace::End;
 use hairpin_model::{Fact, fact_names};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::hello::Handshake;
 use crate::options::{self, Family, Moment};
 use crate::system::sockopt;
-use crate::wire::{Setup, TransportError};
+use crate::wire::{Connection, Setup, TransportError};
 use crate::wires::failed;
+
+/// Opens the protocol on a connected socket.
+pub(crate) type Layer = fn(Connected<'_>) -> Result<Box<dyn Connection>, TransportError>;
+
+/// A connected socket whose hello is complete.
+pub(crate) struct Connected<'s> {
+    pub(crate) socket: Socket,
+    pub(crate) kind: SocketKind,
+    pub(crate) setup: &'s Setup,
+    pub(crate) handshake: Handshake,
+    pub(crate) end: End,
+}
+
+impl Connected<'_> {
+    /// Sets `TCP_NODELAY` unless the option `nodelay` was given, as most programs with such a library do.
+    pub(crate) fn set_nodelay(&self) -> Result<(), TransportError> {
+        if self.setup.options.get(OptionName::Nodelay).is_some() {
+            return Ok(());
+        }
+        let set = options::switch(self.socket.as_fd(), self.kind.family, OptionName::Nodelay, true);
+        set.map_err(|source| failed("set TCP_NODELAY of", "the socket", source, ""))
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketKind {
@@ -19,6 +44,8 @@ pub(crate) struct SocketKind {
     pub(crate) socket_type: Type,
     pub(crate) protocol: Option<Protocol>,
     pub(crate) options: &'static [OptionName],
+    /// The protocol on the socket, if any.
+    pub(crate) layer: Option<Layer>,
 }
 
 impl SocketKind {
@@ -61,7 +88,7 @@ impl SocketKind {
     }
 
     /// Whether the kernel has `TCP_INFO` for this socket: for TCP, and for the first subflow of Multipath TCP.
-    pub(super) fn has_tcp_info(&self) -> bool {
+    pub(crate) fn has_tcp_info(&self) -> bool {
         self.socket_type == Type::STREAM && self.family != Family::Unix
     }
 

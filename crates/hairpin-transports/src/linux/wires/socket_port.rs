@@ -519,6 +519,9 @@ impl Port for SocketPort {
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> io::Result<()> {
+        if !self.kind.options.contains(&option) {
+            return Err(unsupported());
+        }
         options::switch(self.socket.as_fd(), self.kind.family, option, on)
     }
 

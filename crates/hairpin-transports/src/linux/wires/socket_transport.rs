@@ -10,6 +10,7 @@ use hairpin_model::{Card, Receipt, WhyNot};
 use socket2::{Protocol, SockAddr, Socket, Type};
 
 use super::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
+use super::socket_kind::Layer;
 use crate::options::Family;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::internet::server_end;
@@ -25,12 +26,14 @@ pub(crate) struct SocketTransport {
     pub(crate) can_open: fn() -> Result<(), WhyNot>,
     /// The part of the receipt that describes a bound socket; empty if unknown.
     pub(crate) detail: fn(&Socket) -> String,
+    /// The protocol on the socket, if any.
+    pub(crate) layer: Option<Layer>,
 }
 
 impl SocketTransport {
     fn kind(&self) -> SocketKind {
-        let Self { card: Card { name: transport, options, .. }, family, socket_type, protocol, .. } = *self;
-        SocketKind { transport, family, socket_type, protocol, options }
+        let Self { card: Card { name: transport, options, .. }, family, socket_type, protocol, layer, .. } = *self;
+        SocketKind { transport, family, socket_type, protocol, options, layer }
     }
 
     /// Opens a socket and binds it to the server's address and port, or to an unused name that the kernel chooses

@@ -1,0 +1,362 @@
+//! HTTP/1.1 and HTTP/2 with hyper, without a runtime of its own.
+//!
+//! Where messages are answered, each message is a POST request, and its answer the response. Otherwise each wire is one PUT
+//! request whose body and response body are streams: each send is one chunk or DATA frame, flushed at once.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::rt::Executor;
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::identity::SERVER_NAME;
+use super::mailbox::Mailbox;
+use super::port::{Driven, Form};
+use super::runtime::{Handle, Runtime};
+use crate::linux::wires::port::Port;
+use crate::linux::wires::socket_kind::Connected;
+use crate::system::hyper_io::HyperIo;
+use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
+use crate::wires::failed;
+
+/// Maximum streams of a connection.
+const MAX_STREAMS: usize = 10_000;
+
+type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a request or a response.
+pub(crate) enum Outgoing {
+    Whole(Option<Bytes>),
+    /// What the wire sends, until it is closed.
+    Stream(Mailbox),
+    /// The body of another library.
+    #[cfg(feature = "grpc")]
+    Other(tonic::body::Body),
+}
+
+impl Outgoing {
+    fn empty() -> Self {
+        Self::Whole(None)
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut *self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(mailbox) => mailbox.poll_outgoing(context.waker()).map(|message| {
+                if message.is_none() {
+                    mailbox.on_all_sent();
+                }
+                message.map(|message| Ok(Frame::data(message)))
+            }),
+            #[cfg(feature = "grpc")]
+            Self::Other(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_none(),
+            Self::Stream(_) => false,
+            #[cfg(feature = "grpc")]
+            Self::Other(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Stream(_) => SizeHint::default(),
+            #[cfg(feature = "grpc")]
+            Self::Other(body) => body.size_hint(),
+        }
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Handle {
+    fn execute(&self, future: F) {
+        self.spawn(Box::pin(async move {
+            future.await;
+        }));
+    }
+}
+
+/// Sends the requests of a client.
+pub(crate) trait Sender: Send + Sized + 'static {
+    /// The sender of another wire; `None` if the connection carries one request at a time.
+    fn another(&self) -> Option<Self>;
+
+    fn send(
+        &mut self,
+        request: Request<Outgoing>,
+    ) -> impl Future<Output = Result<Response<Incoming>, hyper::Error>> + Send;
+
+    /// What the wires exchange with the library.
+    fn form(has_answers: bool) -> Form {
+        if has_answers { Form::Requests } else { Form::Bytes }
+    }
+
+    /// Sends what the wire sends, and delivers the answers, until the wire is closed. Fails with why the connection ended, unless
+    /// the other end just closed it.
+    fn run(client: Client<Self>, has_answers: bool) -> impl Future<Output = Result<(), Option<String>>> + Send {
+        async move {
+            let ended = client.run(has_answers).await;
+            ended.map_err(|error| error.filter(|error| !is_closed(error)).map(|error| text(&error)))
+        }
+    }
+}
+
+/// The mailboxes of a connection.
+#[derive(Clone, Default)]
+pub(crate) struct Mailboxes(Arc<Mutex<Vec<Mailbox>>>);
+
+impl Mailboxes {
+    fn get(&self, index: usize) -> Mailbox {
+        let mut mailboxes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while mailboxes.len() <= index {
+            mailboxes.push(Mailbox::default());
+        }
+        mailboxes[index].clone()
+    }
+
+    /// Notes that the connection has ended.
+    fn on_gone(&self, result: Result<(), hyper::Error>) {
+        let failure = result.err().filter(|error| !is_closed(error)).map(|error| text(&error));
+        let mailboxes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        mailboxes.iter().for_each(|mailbox| mailbox.on_gone(failure.clone()));
+    }
+}
+
+/// Whether the other end has just closed the connection.
+fn is_closed(error: &hyper::Error) -> bool {
+    use std::error::Error;
+    fn is_io(error: &(dyn Error + 'static)) -> bool {
+        let is_of_stream = error.downcast_ref::<h2::Error>().is_some_and(h2::Error::is_io);
+        is_of_stream || error.is::<std::io::Error>() || error.source().is_some_and(is_io)
+    }
+    error.is_incomplete_message()
+        || error.is_canceled()
+        || error.is_closed()
+        || error.is_body_write_aborted()
+        || error.source().is_some_and(is_io)
+}
+
+/// An error with its causes.
+pub(crate) fn text(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// One end of a connection over HTTP.
+struct HttpConnection<S> {
+    driven: Arc<Driven>,
+    /// The sender of the next wire; `None` at a server, and once there can be no other wire.
+    sender: Option<S>,
+    carries_several: bool,
+    mailboxes: Mailboxes,
+    next: usize,
+    setup: Setup,
+}
+
+/// Returns the client of a connection, after the library's handshake.
+pub(crate) fn connect<S: Sender, C, H>(
+    connected: Connected<'_>,
+    handshake: impl FnOnce(HyperIo, Handle) -> H,
+) -> Result<Box<dyn Connection>, TransportError>
+where
+    C: Future<Output = Result<(), hyper::Error>> + Send + 'static,
+    H: Future<Output = Result<(S, C), hyper::Error>> + Send + 'static,
+{
+    let (mut runtime, setup) = (runtime(&connected)?, connected.setup.clone());
+    let handle = runtime.handle();
+    let error = |source| failed("set up HTTP with", "the other end", source, "");
+    let timeout = setup.opening_timeout();
+    let opened = runtime.complete(handshake(HyperIo(handle.clone()), handle.clone()), timeout).map_err(error)?;
+    let opened = opened.ok_or(TransportError::TimedOut { what: "answered", after: timeout })?;
+    let (sender, connection) = opened.map_err(|source| error(std::io::Error::other(source)))?;
+    let mailboxes = Mailboxes::default();
+    let ended = mailboxes.clone();
+    handle.spawn(Box::pin(async move { ended.on_gone(connection.await) }));
+    let carries_several = sender.another().is_some();
+    let driven = driven(runtime, connected);
+    Ok(Box::new(HttpConnection { driven, sender: Some(sender), carries_several, mailboxes, next: 0, setup }))
+}
+
+/// Returns the server of a connection, whose clients have senders of type `S`.
+pub(crate) fn accept<S: Sender, C>(
+    connected: Connected<'_>,
+    carries_several: bool,
+    serve: impl FnOnce(HyperIo, Handle, Service) -> C,
+) -> Result<Box<dyn Connection>, TransportError>
+where
+    C: Future<Output = Result<(), hyper::Error>> + Send + 'static,
+{
+    let (runtime, setup) = (runtime(&connected)?, connected.setup.clone());
+    let (handle, mailboxes) = (runtime.handle(), Mailboxes::default());
+    let service = Service { mailboxes: mailboxes.clone(), handle: handle.clone() };
+    let (connection, ended) = (serve(HyperIo(handle.clone()), handle.clone(), service), mailboxes.clone());
+    handle.spawn(Box::pin(async move { ended.on_gone(connection.await) }));
+    let driven = driven(runtime, connected);
+    Ok(Box::new(HttpConnection { driven, sender: None::<S>, carries_several, mailboxes, next: 0, setup }))
+}
+
+fn runtime(connected: &Connected<'_>) -> Result<Runtime, TransportError> {
+    connected.set_nodelay()?;
+    let socket = connected.socket.try_clone();
+    socket.map(Runtime::new).map_err(|source| failed("duplicate", "a socket", source, "is `ulimit -n` reached?"))
+}
+
+fn driven(runtime: Runtime, connected: Connected<'_>) -> Arc<Driven> {
+    let kind = connected.kind;
+    let port = Mutex::new(connected.into_port());
+    let facts = move || port.lock().unwrap_or_else(PoisonError::into_inner).facts();
+    Driven::new(runtime, kind, facts, || ())
+}
+
+impl<S: Sender> Connection for HttpConnection<S> {
+    fn open(&mut self) -> Result<Box<dyn Wire>, TransportError> {
+        let transport = self.driven.kind.transport;
+        let second = || TransportError::Unsupported { transport, what: Unsupported::SecondWire };
+        let sender = self.sender.take().ok_or_else(second)?;
+        self.sender = sender.another();
+        let index = self.next;
+        self.next += 1;
+        let mailbox = self.mailboxes.get(index);
+        let opens_with_message = self.setup.opens_with_message;
+        let client = Client { sender, mailbox: mailbox.clone(), index, opens_with_message };
+        let (failed, answers) = (mailbox.clone(), self.setup.has_answers);
+        self.driven.handle().spawn(Box::pin(async move {
+            if let Err(failure) = S::run(client, answers).await {
+                failed.on_gone(failure);
+            }
+        }));
+        self.driven.wait_until_opened(&mailbox, &self.setup)?;
+        self.driven.wire(mailbox, S::form(self.setup.has_answers), usize::MAX, &self.setup)
+    }
+
+    fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError> {
+        if self.next > 0 && !self.carries_several {
+            let transport = self.driven.kind.transport;
+            return Err(TransportError::Unsupported { transport, what: Unsupported::SecondWire });
+        }
+        let mailbox = self.mailboxes.get(self.next);
+        self.driven.wait_until_opened(&mailbox, &self.setup)?;
+        self.next += 1;
+        self.driven.wire(mailbox, S::form(self.setup.has_answers), usize::MAX, &self.setup)
+    }
+}
+
+/// The client of one wire.
+pub(crate) struct Client<S> {
+    pub(crate) sender: S,
+    pub(crate) mailbox: Mailbox,
+    /// Number of the wire on its connection, from 0.
+    pub(crate) index: usize,
+    /// See [`Setup::opens_with_message`].
+    pub(crate) opens_with_message: bool,
+}
+
+impl<S: Sender> Client<S> {
+    /// Fails with an error, or with `None` if the server refuses a request.
+    async fn run(mut self, has_answers: bool) -> Result<(), Option<hyper::Error>> {
+        if !has_answers {
+            let body = Outgoing::Stream(self.mailbox.clone());
+            let response = self.request(Method::PUT, body).await?;
+            self.mailbox.on_opened();
+            deliver(response.into_body(), &self.mailbox).await?;
+            self.mailbox.on_end();
+            return Ok(());
+        }
+        if !self.opens_with_message {
+            deliver(self.request(Method::GET, Outgoing::empty()).await?.into_body(), &self.mailbox).await?;
+        }
+        self.mailbox.on_opened();
+        while let Some(message) = self.mailbox.outgoing().await {
+            let response = self.request(Method::POST, Outgoing::Whole(Some(message))).await?;
+            deliver(response.into_body(), &self.mailbox).await?;
+        }
+        self.mailbox.on_all_sent();
+        Ok(())
+    }
+
+    async fn request(&mut self, method: Method, body: Outgoing) -> Result<Response<Incoming>, Option<hyper::Error>> {
+        let request = Request::builder().method(method).uri(format!("http://{SERVER_NAME}/{}", self.index));
+        let request = request.header("host", SERVER_NAME).body(body).map_err(|_| None)?;
+        let response = self.sender.send(request).await?;
+        if response.status() == StatusCode::OK { Ok(response) } else { Err(None) }
+    }
+}
+
+/// Delivers a body.
+async fn deliver(mut body: Incoming, to: &Mailbox) -> Result<(), hyper::Error> {
+    while to.room().await {
+        let Some(frame) = body.frame().await else { break };
+        if let Ok(data) = frame?.into_data() {
+            to.deliver(data).await;
+        }
+    }
+    Ok(())
+}
+
+/// Answers the requests of a server.
+#[derive(Clone)]
+pub(crate) struct Service {
+    mailboxes: Mailboxes,
+    pub(crate) handle: Handle,
+}
+
+impl Service {
+    /// The mailbox of the wire with this number; `None` if the number is not allowed.
+    pub(crate) fn mailbox(&self, index: Option<usize>) -> Option<Mailbox> {
+        index.filter(|index| *index < MAX_STREAMS).map(|index| self.mailboxes.get(index))
+    }
+
+    pub(crate) async fn answer(self, request: Request<Incoming>) -> Result<Response<Outgoing>, String> {
+        let index = request.uri().path().strip_prefix('/').and_then(|index| index.parse::<usize>().ok());
+        let Some(mailbox) = self.mailbox(index) else { return Ok(status(StatusCode::NOT_FOUND)) };
+        match *request.method() {
+            Method::GET => {
+                mailbox.on_opened();
+                Ok(Response::new(Outgoing::empty()))
+            }
+            Method::POST => {
+                mailbox.on_opened();
+                deliver(request.into_body(), &mailbox).await.map_err(|error| text(&error))?;
+                match mailbox.outgoing().await {
+                    Some(answer) => Ok(Response::new(Outgoing::Whole(Some(answer)))),
+                    None => Err("the server has ended".to_owned()),
+                }
+            }
+            Method::PUT => {
+                mailbox.on_opened();
+                let (body, to) = (request.into_body(), mailbox.clone());
+                self.handle.spawn(Box::pin(async move {
+                    match deliver(body, &to).await {
+                        Ok(()) => to.on_end(),
+                        Err(error) => to.on_gone((!is_closed(&error)).then(|| text(&error))),
+                    }
+                }));
+                Ok(Response::new(Outgoing::Stream(mailbox)))
+            }
+            _ => Ok(status(StatusCode::METHOD_NOT_ALLOWED)),
+        }
+    }
+}
+
+fn status(status: StatusCode) -> Response<Outgoing> {
+    let mut response = Response::new(Outgoing::empty());
+    *response.status_mut() = status;
+    response
+}

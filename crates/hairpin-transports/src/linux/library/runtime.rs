@@ -1,0 +1,331 @@
+//! Runs the futures of a library on the thread that uses its wires, and waits for the only socket of their connection.
+//!
+//! It does what a current-thread runtime does: it polls what was woken, then waits for the socket and the earliest timer.
+//! There is no task for each message: the futures of a connection live as long as the connection.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use socket2::Socket;
+
+use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll_events};
+use crate::wires::{Deadline, slice};
+
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Polls of one call of [`Runtime::drive`], so that a future that always wakes itself does not keep the thread.
+const MAX_POLLS: usize = 10_000;
+
+/// The futures of one connection.
+pub(crate) struct Runtime {
+    handle: Handle,
+    tasks: Vec<Option<Running>>,
+    free: Vec<usize>,
+}
+
+struct Running {
+    task: Task,
+    wake: Arc<TaskWake>,
+    waker: Waker,
+}
+
+/// What the futures of a runtime use: the socket, timers, and more futures.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    socket: Socket,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    spawned: Vec<Task>,
+    /// Indices of woken tasks.
+    woken: VecDeque<usize>,
+    timers: BTreeMap<(Instant, u64), Waker>,
+    next_timer: u64,
+    /// Whether a receive may find data, and a send room: false after a call that found none.
+    may_receive: bool,
+    may_send: bool,
+    receiver: Option<Waker>,
+    /// Several futures may wait for room.
+    senders: Vec<Waker>,
+    /// Calls to receive, to send and to wait.
+    system_calls: u64,
+}
+
+struct TaskWake {
+    index: usize,
+    handle: Handle,
+    is_woken: AtomicBool,
+}
+
+impl Wake for TaskWake {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            self.handle.lock().woken.push_back(self.index);
+        }
+    }
+}
+
+impl Runtime {
+    /// A runtime without futures, for a connected socket.
+    pub(crate) fn new(socket: Socket) -> Self {
+        let state = State { may_receive: true, may_send: true, ..State::default() };
+        let handle = Handle { shared: Arc::new(Shared { socket, state: Mutex::new(state) }) };
+        Self { handle, tasks: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Polls the woken futures until none is woken. `readable` and `writable` say that the socket may be ready.
+    pub(crate) fn drive(&mut self, readable: bool, writable: bool) {
+        self.handle.on_ready(readable, writable);
+        self.handle.fire_timers();
+        for _ in 0..MAX_POLLS {
+            let spawned = std::mem::take(&mut self.handle.lock().spawned);
+            spawned.into_iter().for_each(|task| self.add(task));
+            let next = self.handle.lock().woken.pop_front();
+            match next {
+                Some(index) => self.poll_task(index),
+                None => return,
+            }
+        }
+    }
+
+    fn add(&mut self, task: Task) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.tasks.push(None);
+            self.tasks.len() - 1
+        });
+        let wake = Arc::new(TaskWake { index, handle: self.handle.clone(), is_woken: true.into() });
+        let waker = Arc::clone(&wake).into();
+        self.tasks[index] = Some(Running { task, wake, waker });
+        self.handle.lock().woken.push_back(index);
+    }
+
+    fn poll_task(&mut self, index: usize) {
+        let Some(Running { task, wake, waker }) = &mut self.tasks[index] else { return };
+        wake.is_woken.store(false, Ordering::Release);
+        if task.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
+            self.tasks[index] = None;
+            self.free.push(index);
+        }
+    }
+
+    /// Waits until the socket is ready or a timer has expired, at most `at_most`, and drives the futures.
+    ///
+    /// # Errors
+    /// The wait was interrupted or failed.
+    pub(crate) fn park(&mut self, at_most: Duration) -> io::Result<()> {
+        let (events, due_in) = {
+            let mut state = self.handle.lock();
+            state.system_calls += 1;
+            (state.events(), state.due_in())
+        };
+        let at_most = due_in.map_or(at_most, |due_in| due_in.min(at_most));
+        let found = poll_events(self.handle.shared.socket.as_fd(), events, at_most)?;
+        self.drive(found & (READABLE | ERROR) != 0 || found & !WRITABLE != 0, found & !READABLE != 0);
+        Ok(())
+    }
+
+    /// Drives the futures until this one is complete; `None` after the time-out.
+    ///
+    /// # Errors
+    /// A wait failed.
+    pub(crate) fn complete<T: Send + 'static>(
+        &mut self,
+        future: impl Future<Output = T> + Send + 'static,
+        timeout: Duration,
+    ) -> io::Result<Option<T>> {
+        let result = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&result);
+        let take = || result.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.handle.spawn(Box::pin(async move {
+            let value = future.await;
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        }));
+        self.drive(true, true);
+        let mut deadline = Deadline::new(timeout);
+        loop {
+            if let Some(value) = take() {
+                return Ok(Some(value));
+            }
+            let Some(left) = deadline.left() else { return Ok(None) };
+            match self.park(slice(left)) {
+                Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => {}
+                parked => parked?,
+            }
+        }
+    }
+
+    pub(crate) fn due_in(&self) -> Option<Duration> {
+        self.handle.lock().due_in()
+    }
+
+    pub(crate) fn wants_write(&self) -> bool {
+        !self.handle.lock().senders.is_empty()
+    }
+
+    pub(crate) fn system_calls(&self) -> u64 {
+        self.handle.lock().system_calls
+    }
+}
+
+impl Drop for Runtime {
+    /// The tasks hold handles to this runtime.
+    fn drop(&mut self) {
+        self.tasks.clear();
+        let mut state = self.handle.lock();
+        let (spawned, timers) = (std::mem::take(&mut state.spawned), std::mem::take(&mut state.timers));
+        let wakers = (state.receiver.take(), std::mem::take(&mut state.senders));
+        drop(state);
+        drop((spawned, timers, wakers));
+    }
+}
+
+impl Handle {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.shared.socket
+    }
+
+    fn on_ready(&self, readable: bool, writable: bool) {
+        let mut state = self.lock();
+        state.may_receive |= readable;
+        state.may_send |= writable;
+        let receiver = state.receiver.take_if(|_| readable);
+        let senders = if writable { std::mem::take(&mut state.senders) } else { Vec::new() };
+        // A waker takes the lock.
+        drop(state);
+        receiver.into_iter().chain(senders).for_each(Waker::wake);
+    }
+
+    fn fire_timers(&self) {
+        let mut state = self.lock();
+        if state.timers.is_empty() {
+            return;
+        }
+        let later = state.timers.split_off(&(Instant::now(), u64::MAX));
+        let expired = std::mem::replace(&mut state.timers, later);
+        drop(state);
+        expired.into_values().for_each(Waker::wake);
+    }
+
+    /// Adds a future, which is polled in the next [`Runtime::drive`].
+    pub(crate) fn spawn(&self, task: Task) {
+        self.lock().spawned.push(task);
+    }
+
+    /// Makes a call that receives, unless an earlier call found nothing and the socket was not ready since.
+    pub(crate) fn poll_receive<T>(
+        &self,
+        context: &Context<'_>,
+        mut call: impl FnMut(&Socket) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        if self.lock().may_receive {
+            match self.call(&mut call) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                answer => return Poll::Ready(answer),
+            }
+        }
+        let mut state = self.lock();
+        (state.may_receive, state.receiver) = (false, Some(context.waker().clone()));
+        Poll::Pending
+    }
+
+    /// Makes a call that sends, unless an earlier call found no room and the socket was not ready since.
+    pub(crate) fn poll_send<T>(
+        &self,
+        context: &Context<'_>,
+        call: impl FnMut(&Socket) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        match self.try_send(call) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.lock().senders.push(context.waker().clone());
+                Poll::Pending
+            }
+            answer => Poll::Ready(answer),
+        }
+    }
+
+    /// Like [`Handle::poll_send`], but fails if the call cannot be made now.
+    pub(crate) fn try_send<T>(&self, mut call: impl FnMut(&Socket) -> io::Result<T>) -> io::Result<T> {
+        if !self.lock().may_send {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let answer = self.call(&mut call);
+        if answer.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            self.lock().may_send = false;
+        }
+        answer
+    }
+
+    /// Waits until [`Handle::try_send`] may succeed.
+    pub(crate) fn poll_may_send(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.lock();
+        if state.may_send {
+            return Poll::Ready(Ok(()));
+        }
+        state.senders.push(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn call<T>(&self, call: &mut dyn FnMut(&Socket) -> io::Result<T>) -> io::Result<T> {
+        loop {
+            self.lock().system_calls += 1;
+            match call(&self.shared.socket) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Notes that the last receive took all data, so that the next one need not try before the socket is ready.
+    pub(crate) fn on_all_received(&self) {
+        self.lock().may_receive = false;
+    }
+
+    /// Sets a timer. Returns its key.
+    pub(crate) fn set_timer(&self, at: Instant, waker: Waker) -> (Instant, u64) {
+        let mut state = self.lock();
+        state.next_timer += 1;
+        let key = (at, state.next_timer);
+        state.timers.insert(key, waker);
+        key
+    }
+
+    pub(crate) fn cancel_timer(&self, key: (Instant, u64)) {
+        self.lock().timers.remove(&key);
+    }
+}
+
+impl State {
+    fn events(&self) -> i16 {
+        READABLE | if self.senders.is_empty() { 0 } else { WRITABLE }
+    }
+
+    fn due_in(&self) -> Option<Duration> {
+        let ((at, _), _) = self.timers.first_key_value()?;
+        Some(at.saturating_duration_since(Instant::now()))
+    }
+}

@@ -1,0 +1,40 @@
+//! gRPC over HTTP/2 and TCP with tonic. Where messages are answered, each is a unary call, else each wire is one call with
+//! streams in both directions.
+
+use hairpin_model::card::Library;
+use hairpin_model::{Card, RoughRoundTrip};
+
+use super::tcp::{LAYERED_OPTIONS, TCP};
+use crate::library::grpc::{Calls, open};
+use crate::wires::socket_transport::SocketTransport;
+
+/// `grpc`.
+pub(super) const GRPC: SocketTransport = SocketTransport {
+    card: Card {
+        name: "grpc",
+        summary: "gRPC over HTTP/2, TCP and IPv4 (tonic): unary calls",
+        boundaries: true,
+        max_message_bytes: MAX_MESSAGE_BYTES,
+        is_reference: false,
+        in_survey: false,
+        sends_files: false,
+        many_streams: true,
+        rough_round_trip: RoughRoundTrip { blocking_ns: 80_000, spinning_ns: 60_000 },
+        options: LAYERED_OPTIONS,
+        library: Some(Library {
+            name: "tonic",
+            version: "0.14.9",
+            message: "a unary call with one field of bytes and its answer; in a load without answers a message of a streaming \
+                      call; sent at once",
+            stream: "one streaming call, or the unary calls of one client",
+            runtime: "the end's own thread polls it and waits in poll(2); no timers",
+            defaults: "hyper's windows of 5 MiB (client) and 1 MiB (server); no compression; `nodelay` on",
+        }),
+        ..TCP.card
+    },
+    layer: Some(|connected| open(connected, Calls::Unary)),
+    ..TCP
+};
+
+/// What the library decodes by default is 4 MiB.
+const MAX_MESSAGE_BYTES: u64 = (4 << 20) - 64;

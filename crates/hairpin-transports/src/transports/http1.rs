@@ -1,0 +1,61 @@
+//! HTTP/1.1 over TCP (RFC 9112) with hyper.
+
+use hairpin_model::card::Library;
+use hairpin_model::trace::End;
+use hairpin_model::{Card, RoughRoundTrip};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self as client, SendRequest};
+use hyper::server::conn::http1 as server;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+
+use super::tcp::{LAYERED_OPTIONS, TCP};
+use crate::library::http::{Outgoing, Sender, accept, connect};
+use crate::wire::{Connection, TransportError};
+use crate::wires::socket_kind::Connected;
+use crate::wires::socket_transport::SocketTransport;
+
+/// `http1`.
+pub(super) const HTTP1: SocketTransport = SocketTransport {
+    card: Card {
+        name: "http1",
+        summary: "HTTP/1.1 over TCP and IPv4 (hyper)",
+        is_reference: false,
+        in_survey: false,
+        sends_files: false,
+        rough_round_trip: RoughRoundTrip { blocking_ns: 40_000, spinning_ns: 25_000 },
+        options: LAYERED_OPTIONS,
+        library: Some(Library {
+            name: "hyper",
+            version: "1.12.0",
+            message: "a POST request and its response; in a load without answers one chunk of a body; sent at once",
+            stream: "one connection",
+            runtime: "the end's own thread polls it and waits in poll(2); no timers",
+            defaults: "`nodelay` on; read buffer of 8 KiB at first",
+        }),
+        ..TCP.card
+    },
+    layer: Some(open),
+    ..TCP
+};
+
+fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
+    match connected.end {
+        End::Client => connect(connected, |io, _| client::handshake(io)),
+        End::Server => accept::<SendRequest<Outgoing>, _>(connected, false, |io, _, service| {
+            let service = service_fn(move |request| service.clone().answer(request));
+            server::Builder::new().serve_connection(io, service)
+        }),
+    }
+}
+
+impl Sender for SendRequest<Outgoing> {
+    fn another(&self) -> Option<Self> {
+        None
+    }
+
+    async fn send(&mut self, request: Request<Outgoing>) -> Result<Response<Incoming>, hyper::Error> {
+        self.ready().await?;
+        self.send_request(request).await
+    }
+}

@@ -1,0 +1,161 @@
+//! WebSocket over TCP (RFC 6455) with tungstenite, blocking. A message is one binary frame, flushed at once; a client masks its
+//! frames.
+
+use std::io;
+
+use bytes::Bytes;
+use hairpin_model::card::Library;
+use hairpin_model::trace::End;
+use hairpin_model::{Card, RoughRoundTrip};
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message, WebSocket};
+
+use super::tcp::{LAYERED_OPTIONS, TCP};
+use crate::wire::{Connection, TransportError};
+use crate::wires::layer::{Io, Session, connection, handshake_failed};
+use crate::wires::socket_kind::Connected;
+use crate::wires::socket_transport::SocketTransport;
+
+/// `websocket`.
+pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
+    card: Card {
+        name: "websocket",
+        summary: "WebSocket over TCP and IPv4 (tungstenite)",
+        boundaries: true,
+        max_message_bytes: MAX_MESSAGE_BYTES as u64,
+        is_reference: false,
+        in_survey: false,
+        sends_files: false,
+        rough_round_trip: RoughRoundTrip { blocking_ns: 18_000, spinning_ns: 12_000 },
+        options: LAYERED_OPTIONS,
+        library: Some(Library {
+            name: "tungstenite",
+            version: "0.30.0",
+            message: "one binary frame, flushed at once; a client masks its frames",
+            stream: "one connection",
+            runtime: "none: it reads and writes the blocking socket; no timers",
+            defaults: "read buffer 128 KiB; no compression; `nodelay` on",
+        }),
+        ..TCP.card
+    },
+    layer: Some(open),
+    ..TCP
+};
+
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
+    let (kind, setup, end) = (connected.kind, connected.setup, connected.end);
+    let limit = Some(MAX_MESSAGE_BYTES);
+    let config = WebSocketConfig::default().max_message_size(limit).max_frame_size(limit);
+    connected.set_nodelay()?;
+    let io = connected.into_io();
+    let socket = match end {
+        End::Client => {
+            let client = tungstenite::client::client_with_config("ws://hairpin.invalid/", io, Some(config));
+            client.map(|(socket, _)| socket).map_err(|error| error.to_string())
+        }
+        End::Server => tungstenite::accept_with_config(io, Some(config)).map_err(|error| error.to_string()),
+    };
+    let socket = socket.map_err(|error| handshake_failed("WebSocket", setup, io::Error::other(error)))?;
+    connection(&kind, setup, WebSocketSession { socket, next: None, has_unsent: false })
+}
+
+struct WebSocketSession {
+    socket: WebSocket<Io>,
+    /// A message that the library had read together with an earlier one.
+    next: Option<Bytes>,
+    has_unsent: bool,
+}
+
+impl WebSocketSession {
+    fn read(&mut self) -> io::Result<bool> {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Binary(message)) => {
+                    self.next = Some(message);
+                    return Ok(true);
+                }
+                // The library answers pings itself.
+                Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_)) => {}
+                Ok(message) => return Err(io::Error::other(format!("unexpected message: {message:?}"))),
+                Err(error) => return ended(error).map(|()| false),
+            }
+        }
+    }
+}
+
+/// Whether the other end has closed the connection; else the error.
+fn ended(error: Error) -> io::Result<()> {
+    match error {
+        Error::ConnectionClosed | Error::AlreadyClosed => Ok(()),
+        Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => Ok(()),
+        Error::Io(error) => Err(error),
+        error => Err(io::Error::other(error)),
+    }
+}
+
+impl Session for WebSocketSession {
+    const IS_STREAM: bool = false;
+
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.next.is_some() {
+            return Ok(true);
+        }
+        self.read()
+    }
+
+    fn take(&mut self, into: &mut [u8]) -> Option<usize> {
+        let message = self.next.take()?;
+        let bytes = message.len().min(into.len());
+        into[..bytes].copy_from_slice(&message[..bytes]);
+        // Another frame may have arrived with this one.
+        self.io_mut().set_offline(true);
+        drop(self.read());
+        self.io_mut().set_offline(false);
+        Some(bytes)
+    }
+
+    fn has_stored(&self) -> bool {
+        self.next.is_some()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.socket.write(Message::Binary(Bytes::copy_from_slice(bytes))) {
+            Ok(()) => {}
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(failure(error)),
+        }
+        self.has_unsent = true;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.has_unsent {
+            self.socket.flush().map_err(failure)?;
+            self.has_unsent = false;
+        }
+        Ok(())
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.has_unsent
+    }
+
+    fn close(&mut self) {
+        // Without an answer: the other end may not read.
+        self.has_unsent |= self.socket.close(None).is_err();
+    }
+
+    fn io(&self) -> &Io {
+        self.socket.get_ref()
+    }
+
+    fn io_mut(&mut self) -> &mut Io {
+        self.socket.get_mut()
+    }
+}
+
+fn failure(error: Error) -> io::Error {
+    ended(error).err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
