@@ -37,6 +37,7 @@ mod responsiveness;
 pub mod round_figures;
 pub mod states;
 pub mod statistics;
+mod streams;
 mod summary;
 pub mod trace;
 pub mod tuning;

@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use crate::lateness::Judged;
 use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
-use crate::{counters, exchanges, links, modes, one_way, open_loop, trace, under_load, valid_rounds};
+use crate::{counters, exchanges, links, modes, one_way, open_loop, streams, trace, under_load, valid_rounds};
 
 /// Summarizes `case` from its rounds and two histograms: of all latencies, and of the idle phase, if any. `reliable`
 /// says whether the transport of the case is reliable.
@@ -108,6 +108,7 @@ fn flow_summary(
         exchanges: exchanges::figures(flow, over_rounds, latency_ns),
         one_way: one_way::figures(flow, over_rounds),
         over_time: one_way::over_time(flow, measured),
+        by_stream: streams::by_stream(flow, measured),
     }
 }
 

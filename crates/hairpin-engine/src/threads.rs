@@ -91,6 +91,7 @@ fn received(one: &Received, other: &Received) -> Received {
         interval_bytes: (0..count).map(|interval| between(at_ns(interval)..at_ns(interval + 1))).collect(),
         warm_up_intervals,
         connection_bytes: of_connections.concat(),
+        streams: [one.streams.as_slice(), &other.streams].concat(),
     }
 }
 

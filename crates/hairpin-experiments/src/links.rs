@@ -62,7 +62,10 @@ pub fn fall_back(case: &mut Case, capabilities: &HostCapabilities) -> Option<()>
 pub fn asked(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<KnownLink>, Refused> {
     let mut links: Vec<KnownLink> = Vec::new();
     let every: Vec<String> = capabilities.links.names.iter().map(|name| (*name).to_owned()).collect();
-    for text in knobs.choices("link", &every) {
+    // The network between two hosts is real, whatever link an experiment has by default.
+    let is_default = capabilities.far.is_some() && !knobs.is_given("link");
+    let chosen = if is_default { vec![LOOPBACK.to_owned()] } else { knobs.choices("link", &every) };
+    for text in chosen {
         let read = (capabilities.links.read)(&text)?;
         match links.iter_mut().find(|link| link.line == read.line) {
             Some(same) => same.name = same.name.take().or(read.name),

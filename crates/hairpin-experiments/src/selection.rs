@@ -49,7 +49,7 @@ pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabili
     if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {
         return defaults;
     }
-    let kind = |card: &Card| (card.protocol, card.reach, card.answered_by);
+    let kind = |card: &Card| (card.protocol, card.reach, card.answered_by, card.library);
     let over_ipv6 = |own: &Card| {
         let fits = |other: &&Candidate| possible::is_ipv6(&other.card) && kind(&other.card) == kind(own);
         capabilities.candidates.iter().find(fits)

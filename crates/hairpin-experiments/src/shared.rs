@@ -120,7 +120,7 @@ pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobK
     .hidden();
 
 /// Returns the value of `--option` for the case; `None` if `--option` does not set the options of the case.
-fn option_argument(case: &Case) -> Option<String> {
+pub(crate) fn option_argument(case: &Case) -> Option<String> {
     let flow = case.primary();
     let options = match flow.load {
         // On a shared connection, the options of the load apply.

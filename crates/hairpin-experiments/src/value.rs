@@ -1,6 +1,6 @@
 //! The parsed value of a knob.
 
-use hairpin_model::flow::{Build, ConnectionUse, Direction, LoadWays, Observer, Pacing, Source};
+use hairpin_model::flow::{Build, Channels, ConnectionUse, Direction, LoadWays, Observer, Pacing, Source};
 use hairpin_model::{
     Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
     Writes,
@@ -82,6 +82,7 @@ word_of_knob!(
     Direction,
     Pacing,
     Source,
+    Channels,
     LoadWays,
     WhichCpus,
     ConnectionUse,

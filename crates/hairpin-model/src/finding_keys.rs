@@ -192,6 +192,11 @@ keys! {
     ROUNDS_MOVED = "rounds-on-one-and-then-two-cpus" in "count";
     ROUND = "round" in "count";
     SILENT = "silent" in "ns";
+    // streams
+    MEAN_WAIT = "mean-wait-for-other-streams" in "ns";
+    LONGEST_WAIT = "longest-wait-for-another-stream" in "ns";
+    BLOCKED_SHARE = "messages-that-waited" in "share";
+    STREAMS = "streams" in "count";
     // datagrams
     MESSAGE_BYTES = "message-size" in "bytes";
     PATH_MTU = "path-mtu" in "bytes";
@@ -245,6 +250,7 @@ pub mod check {
     pub const OTHER_CONTROL: &str = "other-congestion-control";
     pub const OTHER_CONTROL_BY_GOODPUT: &str = "other-congestion-control-by-goodput";
     pub const OWN_CONNECTION: &str = "own-connection";
+    pub const SEPARATE_CHANNELS: &str = "separate-channels";
     pub const PINNED: &str = "pinned-ends";
     pub const QUICK_ACKS: &str = "quick-acks";
     pub const RELEASE_CORK: &str = "release-the-cork";

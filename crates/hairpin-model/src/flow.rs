@@ -377,6 +377,16 @@ fn is_one(threads: &u32) -> bool {
     *threads == 1
 }
 
+words! {
+    /// What carries the streams of a flow.
+    pub enum Channels: "channels" {
+        /// One connection.
+        Shared = "shared",
+        /// A connection for each stream.
+        Separate = "separate",
+    }
+}
+
 /// Maximum number of streams of a flow, over all its connections.
 pub const MAX_WIRES: u64 = 4096;
 
@@ -405,6 +415,17 @@ impl fmt::Display for FlowId {
 }
 
 impl Flow {
+    /// What carries the streams.
+    pub fn channels(&self) -> Channels {
+        if self.streams > 1 { Channels::Shared } else { Channels::Separate }
+    }
+
+    /// Puts the streams on one connection, or each on its own.
+    pub fn set_channels(&mut self, channels: Channels) {
+        let count = self.streams.max(self.connections);
+        (self.streams, self.connections) = if channels == Channels::Shared { (count, 1) } else { (1, count) };
+    }
+
     /// Longest time between two messages that the load itself causes, in ns.
     pub fn longest_pause_ns(&self) -> u64 {
         let between_s = match &self.load {

@@ -130,8 +130,8 @@ pub use listed::{
 pub use machine::{Machine, MachineState};
 pub use names::UnknownName;
 pub use one_way::{
-    BothEnds, CpuTimeLine, GapPercentiles, Moment, ObserverCost, OneWayFigures, OverTime, PacingError, PacingFigures,
-    Received, Sent, Streamed, Times,
+    BlockedByOthers, BothEnds, CpuTimeLine, GapPercentiles, Moment, ObserverCost, OneWayFigures, OverTime,
+    PacingError, PacingFigures, Received, Sent, StreamReceived, StreamSummary, Streamed, Times,
 };
 pub use options::{Effective, Options, ValueKind};
 pub use parse::{Inexact, Unit};

@@ -32,6 +32,64 @@ pub struct Received {
     /// Measured bytes that arrived, by connection; empty for one connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connection_bytes: Vec<u64>,
+    /// The messages of each stream, of each connection in turn; empty for one stream, or more than [`MAX_STREAMS_SHOWN`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamReceived>,
+}
+
+/// Maximum number of streams whose messages are counted separately.
+pub const MAX_STREAMS_SHOWN: usize = 128;
+
+/// The messages of one stream, as its receiver saw them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamReceived {
+    /// Measured messages that arrived.
+    pub received: u64,
+    /// One-way latencies in ns and their counts, of the messages whose times were kept.
+    pub latency_counts: Vec<(u64, u64)>,
+    /// Messages that waited for another stream's data, among those whose times were kept.
+    pub blocked: u64,
+    /// The sum of these waits and the longest one, in ns: latency above the lowest of the round.
+    pub blocked_ns: u64,
+    pub longest_blocked_ns: u64,
+    /// Messages that were late for another reason: their own data were lost, or a queue delayed all streams.
+    pub late: u64,
+}
+
+/// The messages of one stream over all rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct StreamSummary {
+    /// Number of the stream within its flow, from 0.
+    pub stream: u32,
+    pub latency_ns: StreamLatency,
+    pub ledger: StreamLedger,
+    pub blocked_by_others: BlockedByOthers,
+}
+
+/// One-way latency of a stream, in ns; null without messages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct StreamLatency {
+    pub p50: Option<u64>,
+    pub p90: Option<u64>,
+    pub max: Option<u64>,
+}
+
+/// Messages of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct StreamLedger {
+    pub sent: u64,
+    pub received: u64,
+    pub missing: u64,
+}
+
+/// Messages that arrived late because another stream's data were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct BlockedByOthers {
+    pub messages: u64,
+    /// Their share of the messages whose times were kept, 0 to 1.
+    pub share: f64,
+    /// The longest such wait, in ns.
+    pub longest_ns: u64,
 }
 
 impl Streamed {
@@ -67,6 +125,9 @@ pub struct Sent {
     /// Time without feedback from the receiver after which the sender stopped, in ns; null if it did not stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_feedback_ns: Option<u64>,
+    /// Measured messages sent on each stream; empty if [`Received::streams`] is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stream_messages: Vec<u64>,
 }
 
 /// How well a sender met the times at which messages were due.

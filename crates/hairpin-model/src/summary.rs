@@ -16,7 +16,7 @@ use crate::invalid::{Invalid, RoundLeftOut};
 use crate::latency_budget::LatencyBudget;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
-use crate::one_way::{BothEnds, OneWayFigures, OverTime};
+use crate::one_way::{BothEnds, OneWayFigures, OverTime, StreamSummary};
 use crate::options::Effective;
 use crate::phases::UnderLoad;
 use crate::time_sequence::TraceSummary;
@@ -201,6 +201,9 @@ pub struct FlowSummary {
     /// Figures of a one-way load over time; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTime>,
+    /// The messages of each stream; empty for one stream.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_stream: Vec<StreamSummary>,
 }
 
 impl OfFlow for FlowSummary {

@@ -27,6 +27,7 @@ mod delayed_ack;
 mod drift;
 mod echo_stalled;
 mod generator_late;
+mod head_of_line_blocking;
 mod limited_cpu;
 mod link_drops;
 mod link_late;
@@ -62,7 +63,7 @@ macro_rules! detectors {
 pub const ALL: &[Detector] = detectors![
     aa_differs autocorking[Autocork] bufferbloat[Queueing] cold_start congestion_control[Pacing CongestionWindow]
     cork_not_released[Cork] cpu_contention[WaitingForCpu] cpu_quota[WaitingForCpu] datagrams_over_mtu delayed_ack[DelayedAck] drift
-    echo_stalled[ServerProgram] generator_late limited_cpu link_drops link_late link_saturated[Queueing] machine_states
+    echo_stalled[ServerProgram] generator_late head_of_line_blocking limited_cpu link_drops link_late link_saturated[Queueing] machine_states
     many_small_segments[SendCall] nagle_meets_delayed_ack[Nagle DelayedAck] nagle_waits[Nagle] noisy_machine
     own_send_queue[CongestionWindow] placement_lottery rate_not_reached
     retransmission[FastRecovery TailLossProbe RetransmissionTimeout] rounds_left_out run_queue[WaitingForCpu] sender_bursts

@@ -149,6 +149,11 @@ fn can_arrive(arrivals: &Received, wires: u64) -> bool {
     let sums = [&arrivals.interval_bytes, &arrivals.connection_bytes].map(|of| sum(of.iter().copied()));
     arrivals.interval_bytes.len() <= MAX_INTERVALS
         && arrivals.connection_bytes.len() as u64 <= wires
+        && arrivals.streams.len() as u64 <= wires
+        && arrivals
+            .streams
+            .iter()
+            .all(|stream| stream.latency_counts.len() <= MAX_ROWS && stream.received <= MAX_COUNT)
         && arrivals.warm_up_intervals <= arrivals.interval_bytes.len() as u64
         && (1..=MAX_COUNT).contains(&arrivals.interval_ns)
         && counts.into_iter().chain(sums).all(|count| count <= MAX_BYTES)

@@ -7,6 +7,7 @@ pub mod observer;
 pub mod offered_load;
 pub mod round_trip;
 pub mod small_writes;
+pub mod streams;
 pub mod survey;
 pub mod under_load;
 pub mod which;
@@ -25,6 +26,7 @@ pub const ALL: &[Experiment] = &[
     bulk::BULK,
     offered_load::OFFERED_LOAD,
     under_load::UNDER_LOAD,
+    streams::STREAMS,
     observer::OBSERVER,
     which::WHICH,
 ];

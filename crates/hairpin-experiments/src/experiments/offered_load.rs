@@ -29,7 +29,7 @@ pub const OFFERED_LOAD: Experiment = Experiment {
     question: "How many messages sent at a given rate arrive, how late, and where are the others lost?",
     knobs: KNOBS,
     plan,
-    repeats: |case| matches!(case.primary().load, Load::Offered { .. }),
+    repeats: |case| matches!(case.primary().load, Load::Offered { .. }) && case.primary().wires() == 1,
     refine: Some(refine_rates),
 };
 

@@ -139,6 +139,9 @@ pub fn ladder() -> Vec<Card> {
     ]
 }
 
+/// The default link of `streams`.
+pub(crate) const LOSSY: &str = "up.loss=1% delay=20ms";
+
 /// Parses the known links by name or by line: the loopback, a 4 ms link without a rate, and a 600 ms link with a
 /// rate.
 fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
@@ -155,6 +158,7 @@ fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
         "loopback" => Ok(plain(Some("loopback"), "loopback", 0)),
         "bridged-vm" => Ok(plain(Some("bridged-vm"), "delay=2ms", 4_000_000)),
         "delay=2ms" => Ok(plain(None, "delay=2ms", 4_000_000)),
+        LOSSY => Ok(KnownLink { may_lose: true, ..plain(None, LOSSY, 40_000_000) }),
         NARROW => Ok(KnownLink { mtu_bytes: 1279, ..plain(None, NARROW, 4_000_000) }),
         "satellite" | SATELLITE => Ok(KnownLink {
             bits_per_s: [Some(10_000_000), Some(100_000_000)],

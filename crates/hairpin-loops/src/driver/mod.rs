@@ -19,6 +19,7 @@ mod schedule;
 mod sending;
 pub mod states;
 mod streamed;
+mod streams;
 #[cfg(test)]
 mod tests;
 pub mod time_line;

@@ -144,7 +144,7 @@ impl<C: Clock> Run<'_, C> {
         let sent_ns = self.end.now_ns;
         let ended = self.send(due_ns, wire, opened, marks)?;
         if self.phase == Phase::Measured {
-            self.end.times.note(self.sequences[wire], due_ns, sent_ns);
+            self.end.times.note(wire, self.sequences[wire], due_ns, sent_ns);
             self.gaps.note(sent_ns, due.apart_ns);
         }
         self.sequences[wire] += 1;

@@ -251,7 +251,7 @@ impl<C: Clock, O: Observe> Run<'_, C, O> {
             let sequence = lane.next_stamp / self.order.write_size_bytes as u64;
             let due_ns = read_stamp(lane.stamp);
             if due_ns > 0 {
-                self.end.times.note(sequence, due_ns, self.end.now_ns);
+                self.end.times.note(wire, sequence, due_ns, self.end.now_ns);
             }
             lane.next_stamp += self.stamp_every * self.order.write_size_bytes as u64;
         }
@@ -309,7 +309,7 @@ impl<C: Clock, O: Observe> Run<'_, C, O> {
         let is_recorded = sequence & (self.stamp_every - 1) == 0;
         if is_measured && is_recorded && counts.messages_received > 0 && due_ns > 0 {
             self.end.read_clock();
-            self.end.times.note(sequence, due_ns, self.end.now_ns);
+            self.end.times.note(wire, sequence, due_ns, self.end.now_ns);
         }
         if O::EACH && counts.messages_received > 0 {
             self.observer.end(begun_ns);

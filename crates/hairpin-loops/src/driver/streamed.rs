@@ -2,7 +2,7 @@
 
 use hairpin_model::{Received, Sent, Streamed};
 
-use super::Outcome;
+use super::{Outcome, streams};
 
 impl Outcome {
     /// Converts to the report of a sender or a receiver.
@@ -12,6 +12,9 @@ impl Outcome {
         let warm_up_ns =
             total.first_ns.zip(time_line.begin_ns).map_or(0, |(first, begin)| first.saturating_sub(begin));
         let of_connections = wires.iter().filter(|_| wires.len() > 1).map(|wire| wire.measured.bytes_received);
+        let streams = if sends { Vec::new() } else { streams::received(&wires, &times) };
+        let stream_messages = if streams::are_shown(&wires) { wires.iter() } else { [].iter() };
+        let stream_messages = stream_messages.map(|wire| wire.measured.messages_sent);
         Streamed {
             sent: total.measured.messages_sent,
             received: total.measured.messages_received,
@@ -30,6 +33,7 @@ impl Outcome {
                 interval_bytes: time_line.bytes.to_vec(),
                 warm_up_intervals: warm_up_ns / time_line.width_ns,
                 connection_bytes: of_connections.collect(),
+                streams,
             }),
             departures: sends.then_some(Sent {
                 messages: total.measured.messages_sent,
@@ -39,6 +43,7 @@ impl Outcome {
                 pacing,
                 states,
                 no_feedback_ns: None,
+                stream_messages: stream_messages.collect(),
             }),
             arrivals_apart: pacing.filter(|_| !sends),
             times: times.reported(),

@@ -198,6 +198,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     };
     let max = curve.last().expect("a curve with points").latency_ns;
     let flow = FlowSummary {
+        by_stream: Vec::new(),
         flow: case.primary().clone(),
         samples,
         latency_ns: LatencyFigures {

@@ -26,6 +26,8 @@ mod shm;
 #[cfg(target_os = "linux")]
 mod tcp;
 #[cfg(target_os = "linux")]
+mod tcp_streams;
+#[cfg(target_os = "linux")]
 mod tls;
 #[cfg(target_os = "linux")]
 mod udp;
@@ -59,6 +61,7 @@ pub const ALL: &[&dyn Transport] = &[
     &tcp::TCP,
     &tcp::TCP6,
     &mptcp::MPTCP,
+    &tcp_streams::TCP_STREAMS,
     &tls::TLS,
     #[cfg(feature = "websocket")]
     &websocket::WEBSOCKET,

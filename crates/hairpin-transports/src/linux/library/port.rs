@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, SenderState};
@@ -87,7 +87,16 @@ impl Driven {
         setup: &Setup,
     ) -> Result<Box<dyn Wire>, TransportError> {
         let closing_timeout = if setup.server.is_some() { CLOSING_TIMEOUT } else { LOCAL_CLOSING_TIMEOUT };
-        let port = LibraryPort { connection: Arc::clone(self), mailbox, form, limit, closing_timeout, attempts: 0 };
+        let port = LibraryPort {
+            connection: Arc::clone(self),
+            mailbox,
+            form,
+            limit,
+            closing_timeout,
+            has_answers: setup.has_answers,
+            received_at: Instant::now(),
+            attempts: 0,
+        };
         let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
         wire.map(|wire| Box::new(wire) as _).map_err(|source| failed("set an alarm for", "the socket", source, ""))
     }
@@ -101,6 +110,9 @@ impl Drop for Driven {
         }
     }
 }
+
+/// Minimum time between two attempts to receive while a wire only sends.
+const RECEIVE_INTERVAL: Duration = Duration::from_micros(200);
 
 /// How a wire passes data to its library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +131,9 @@ struct LibraryPort {
     form: Form,
     limit: usize,
     closing_timeout: Duration,
+    has_answers: bool,
+    /// When a send last looked for received packets.
+    received_at: Instant,
     attempts: u64,
 }
 
@@ -171,7 +186,12 @@ impl Port for LibraryPort {
             Err(Miss::Nothing) => self.attempt(may_block, |mailbox| mailbox.put(part))?,
             answer => answer?,
         };
-        self.connection.lock().drive(false, false);
+        // A sender that receives no messages still has to receive acknowledgments.
+        let receives = !self.has_answers && self.received_at.elapsed() > RECEIVE_INTERVAL;
+        if receives {
+            self.received_at = Instant::now();
+        }
+        self.connection.lock().drive(receives, receives);
         Ok(sent)
     }
 

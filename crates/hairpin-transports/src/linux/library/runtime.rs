@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll_events};
+use crate::system::socket;
 use crate::wires::{Deadline, slice};
 
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -266,6 +267,27 @@ impl Handle {
             }
             answer => Poll::Ready(answer),
         }
+    }
+
+    /// Sends the parts in one call, as far as there is room.
+    pub(crate) fn poll_send_vectored(
+        &self,
+        context: &Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_send(context, |socket| socket::send_vectored(socket.as_fd(), parts, false))
+    }
+
+    /// Receives bytes of a stream; 0 after its end.
+    pub(crate) fn poll_receive_into(&self, context: &Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let room = into.len();
+        let received = self.poll_receive(context, |socket| socket::receive(socket.as_fd(), into, false, false));
+        received.map_ok(|bytes| {
+            if (1..room).contains(&bytes) {
+                self.on_all_received();
+            }
+            bytes
+        })
     }
 
     /// Like [`Handle::poll_send`], but fails if the call cannot be made now.

@@ -48,7 +48,7 @@ impl Write for HyperIo {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.0.poll_send(context, |socket| socket::send_vectored(socket.as_fd(), parts, false))
+        self.0.poll_send_vectored(context, parts)
     }
 
     fn is_write_vectored(&self) -> bool {

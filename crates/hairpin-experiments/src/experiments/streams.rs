@@ -1,0 +1,149 @@
+//! `streams`: what does one lost packet delay, if several streams share a connection, and if they do not?
+//!
+//! An open loop of messages from client to server, on several streams in turn, over a link that loses packets. One-way latency
+//! counts from the due time, by stream. A message waited for another stream's data if it arrived late together with an earlier one
+//! of another stream (`by_stream` in the saved run, finding `head-of-line-blocking`).
+//!
+//! Defaults and why:
+//! - several streams on one connection where the transport has streams (TCP in frames of Hairpin, HTTP/2, QUIC), and as many
+//!   connections of TCP and flows of UDP.
+//! - 4 streams, 150 messages/s of 200 B: each message has a packet of its own (`nodelay`), each stream has several messages due
+//!   while a lost packet is sent again, and the bytes in flight fit the smallest congestion window.
+//! - a link of 20 ms each way that loses 1 % of the packets towards the server.
+//! - rounds of at most 1 s after the warm-up, as in `offered-load`.
+
+use hairpin_model::flow::{Channels, Direction, Pacing};
+use hairpin_model::options::OptionName;
+use hairpin_model::{Arrivals, Card, Case, Flow, HostCapabilities, Load, Options, Refused};
+
+use crate::budget;
+use crate::combinations::Combinations;
+use crate::experiment::{Experiment, Planning};
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::one_way::{self, Lengths};
+use crate::selection;
+use crate::shared;
+
+pub const STREAMS: Experiment = Experiment {
+    name: "streams",
+    question: "What does one lost packet delay, if several streams share a connection, and if they do not?",
+    knobs: KNOBS,
+    plan,
+    repeats: |case| matches!(case.primary().load, Load::Offered { .. }) && case.primary().wires() > 1,
+    refine: None,
+};
+
+/// The transports that are compared by default, as far as they are built in.
+const TRANSPORTS: &[&str] = &["tcp-streams", "http2", "quic", "tcp", "udp"];
+
+const KNOBS: &[Knob] = &[
+    shared::TRANSPORT
+        .help("Transports, separated by commas, or all [default: tcp-streams, http2, quic, tcp and udp]"),
+    Knob::new("streams", "NUMBER", KnobKind::Whole { min: 2, max: one_way::MAX_CONNECTIONS })
+        .help("Streams that share the load, up to 1000")
+        .many()
+        .or(&["4"])
+        .print(|repeat| repeat.values("", |case| Some(case.primary().wires().to_string()))),
+    Knob::new("channels", "WHICH", KnobKind::Words(Channels::WORDS))
+        .help("What carries the streams: shared (one connection), separate, or all [default: shared if possible]")
+        .many()
+        .print(|repeat| repeat.values("", |case| Some(case.primary().channels().to_string()))),
+    one_way::DIRECTION,
+    one_way::SIZE.or(&["200B"]),
+    Knob::new("rate", "MESSAGES", KnobKind::Rate { max_per_s: MAX_PER_S })
+        .help("Messages offered per second, over all streams in turn")
+        .many()
+        .or(&["150"])
+        .print(shared::print_rate),
+    Knob::new("arrivals", "WHEN", KnobKind::Arrivals)
+        .help("When messages are due: fixed, poisson, or burst=N")
+        .many()
+        .or(&["fixed"])
+        .print(|repeat| {
+            repeat.values("", |case| case.primary().load.offered().map(|(arrivals, _)| arrivals.to_string()))
+        }),
+    Knob::new("pacing", "METHOD", KnobKind::Words(Pacing::WORDS))
+        .help("How the sender keeps to these times: sleep+spin, spin, or kernel (SO_MAX_PACING_RATE, TCP only)")
+        .many()
+        .or(&["sleep+spin"])
+        .print(|repeat| {
+            repeat.values("", |case| case.primary().load.offered().map(|(_, pacing)| pacing.to_string()))
+        }),
+    one_way::WAITING,
+    shared::PLACEMENT,
+    shared::ENDS,
+    shared::OPTION.or(&[NODELAY]).print(|repeat| repeat.values(NODELAY, shared::option_argument)),
+    shared::LINK.or(&["up.loss=1% delay=20ms"]).print(|repeat| {
+        let link = |case: &Case| case.path.name.as_ref().unwrap_or(&case.path.link).clone();
+        repeat.values("", |case| case.path.across.is_none().then(|| link(case)))
+    }),
+    shared::SYSCTL,
+    shared::CPU_IDLE,
+    one_way::COUNT,
+    one_way::DURATION,
+    budget::ROUNDS,
+    budget::OVER,
+    budget::QUICK,
+    one_way::WARM_UP,
+    shared::SEED,
+    one_way::TIMEOUT,
+    one_way::KEEP_SAMPLES,
+    shared::KEEP_LINK_LOG,
+    shared::ALLOW_UNMET_OPTIONS,
+    shared::PORT,
+    shared::REPLICATE,
+];
+
+const MAX_PER_S: f64 = 1e8;
+
+/// The default option, of transports that have it.
+const NODELAY: &str = "nodelay=on";
+
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let lengths = Lengths::read(knobs, "warmup")?;
+    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
+    if !knobs.is_given("transport") {
+        candidates = TRANSPORTS.iter().filter_map(|name| capabilities.candidate(name)).collect();
+        candidates = selection::reaching(candidates, capabilities);
+    }
+    let is_default = !knobs.is_given("option");
+    let first = |card: &Card| {
+        let (arrivals, pacing) = (Arrivals::Fixed, Pacing::SleepSpin);
+        let load = Load::Offered { offered_per_s: 1.0, size_bytes: 1, arrivals, pacing };
+        Case::of(Flow::one_way(card.name, load, Direction::Up))
+    };
+    let channels: Vec<Channels> = knobs.choices("channels", Channels::ALL);
+    let rates: Vec<f64> = knobs.values("rate");
+    Combinations::default()
+        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, 0))
+        .each(knobs.values("arrivals"), |case, when| {
+            if let Load::Offered { arrivals, .. } = &mut case.primary_mut().load {
+                *arrivals = when;
+            }
+        })
+        .each(knobs.choices("pacing", Pacing::ALL), |case, method| {
+            if let Load::Offered { pacing, .. } = &mut case.primary_mut().load {
+                *pacing = method;
+            }
+        })
+        .each(knobs.choices("direction", Direction::ONE_WAY), |case, way| case.primary_mut().direction = way)
+        .each(one_way::counts(knobs, "streams"), |case, count| case.primary_mut().connections = count)
+        .vary(channels.len().max(1), move |case, card| {
+            let default = if card.many_streams { Channels::Shared } else { Channels::Separate };
+            let chosen = if channels.is_empty() { vec![default] } else { channels.clone() };
+            chosen
+                .into_iter()
+                .map(|channels| case.clone().with(|case| case.primary_mut().set_channels(channels)))
+                .collect()
+        })
+        .in_circumstances(knobs, capabilities, |_| true)?
+        .each_on(vec![()], move |case, (), card| {
+            if is_default && !card.options.contains(&OptionName::Nodelay) {
+                case.primary_mut().options = Options::default();
+            }
+        })
+        .each(rates, |case, rate: f64| *case = case.at_rate(rate))
+        .with_replicates(knobs)
+        .plan(&candidates, capabilities, first, |case, _| lengths.planned(case, knobs, capabilities))
+}
