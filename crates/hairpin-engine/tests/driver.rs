@@ -119,12 +119,22 @@ impl Load<'_> {
 
     /// Runs both ends at once. The wires stay open until both ends are done.
     fn run(&self, from: &mut Wires, to: &mut Wires) -> (Outcome, Outcome) {
-        let told = Notice::default();
+        let (told, is_over) = (Notice::default(), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            let mut sends = told.clone();
-            let sender = scope.spawn(move || (self.send(from, &mut sends), sends.begun));
+            let (mut sends, is_over) = (told.clone(), &is_over);
+            let sender = scope.spawn(move || {
+                let sent = self.send(from, &mut sends);
+                // As an end does while it waits for the other one.
+                while !is_over.load(Ordering::Relaxed)
+                    && let Some(due_in) = from.iter_mut().filter_map(|wire| wire.drive()).min()
+                {
+                    std::thread::sleep(due_in);
+                }
+                (sent, sends.begun)
+            });
             let mut receives = told;
             let received = self.receive(to, &mut receives);
+            is_over.store(true, Ordering::Relaxed);
             let (sent, begun) = sender.join().expect("it does not panic");
             assert!(begun <= 1 && receives.begun <= 1, "{begun} and {}", receives.begun);
             (sent, received)
@@ -214,7 +224,8 @@ fn every_message_is_counted_over_every_transport_with_every_wait_batch_and_build
                 Load { write_size_bytes: 100, warm_up: Extent::Count(5), amount: Extent::Count(50), ..load }
             };
             let wires = if waiting == Waiting::Block { 1 } else { 3 };
-            let (mut from, mut to) = pairs(transport, wires, &setup(waiting, 20_000, ""));
+            let largest = usize::try_from(card.max_message_bytes).map_or(20_000, |most| most.min(20_000));
+            let (mut from, mut to) = pairs(transport, wires, &setup(waiting, largest, ""));
             let (sent, received) = load.run(&mut from, &mut to);
             let what = format!("{} by {waiting}, {batch} of {write_size_bytes} bytes", card.name);
             assert_whole(&what, &sent, &received);

@@ -1,6 +1,6 @@
 //! Checks which cases are possible on these hosts. An impossible case is skipped with the reason.
 
-use hairpin_model::card::IPV4_MTU_BYTES;
+use hairpin_model::card::IPV6_MTU_BYTES;
 use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
@@ -147,7 +147,7 @@ fn check_link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resu
 }
 
 pub(crate) fn is_ipv6(card: &Card) -> bool {
-    card.min_mtu_bytes > IPV4_MTU_BYTES
+    card.min_mtu_bytes >= IPV6_MTU_BYTES
 }
 
 /// Checks whether the transport reaches the server's host.

@@ -164,6 +164,11 @@ impl Card {
         library: None,
     };
 
+    /// Whether messages between hosts carry codes, because anyone could send others.
+    pub fn has_codes(&self) -> bool {
+        self.protocol == Protocol::Udp && self.library.is_none()
+    }
+
     /// The part that a run saves.
     pub fn saved(&self) -> SavedCard {
         SavedCard {

@@ -58,6 +58,8 @@ words! {
         ServerCpuPerGb = "server-cpu-seconds-per-gb",
         /// Jain's fairness index of the connections' bytes.
         Fairness = "fairness",
+        /// Share of the messages of a load on several streams that waited for another stream's data, 0 to 1.
+        BlockedShare = "blocked-share",
         /// Bytes of packets in the opposite direction of a one-way load, per message byte. On an emulated link, all
         /// packets that it carried; else the segments without payload from the receiver of a TCP load.
         ReverseShare = "reverse-share",

@@ -34,6 +34,7 @@ pub(crate) fn figure_name(name: FigureName) -> &'static str {
         FigureName::ClientCpuPerGb => "CPU time of the client per GB",
         FigureName::ServerCpuPerGb => "CPU time of the server per GB",
         FigureName::Fairness => "fairness index of the connections",
+        FigureName::BlockedShare => "share of messages that waited for another stream",
         FigureName::ReverseShare => "bytes of the reverse direction per byte of messages",
         FigureName::ReverseBytes => "rate of the reverse direction",
         FigureName::TimeInStates => "share of the time of traced exchanges in the states of the rule",

@@ -117,7 +117,7 @@ fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
 #[test]
 fn sending_and_receiving_allocate_nothing() {
     assert!(allocations_of(|| drop(std::hint::black_box(vec![0_u8; 10]))) > 0, "the counter counts allocations");
-    for transport in ALL.iter().filter(|transport| transport.can_run().is_ok()) {
+    for transport in ALL.iter().filter(|one| one.can_run().is_ok() && one.card().library.is_none()) {
         let card = transport.card();
         for waiting in card.waitings {
             let (client, server) = measure(*transport, *waiting);

@@ -12,7 +12,7 @@ use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::capability::{self, DATAGRAM_CODES};
-use hairpin_model::{Binding, Case, Failure, FailureKind, FarHost, Interface, Protocol, Refused, RoundOrder, names};
+use hairpin_model::{Binding, Case, Failure, FailureKind, FarHost, Interface, Refused, RoundOrder, names};
 
 /// Time-out for the server's description of its host.
 const ABOUT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -96,7 +96,7 @@ impl Remote {
     fn check_capabilities(&self, rounds: &[RoundOrder]) -> Result<(), Refused> {
         let has_codes = |case: &Case| {
             let card = hairpin_transports::find(&case.primary().transport).map(|transport| transport.card());
-            card.is_some_and(|card| card.protocol == Protocol::Udp)
+            card.is_some_and(|card| card.has_codes())
         };
         let needed = rounds.iter().flat_map(|round| capability::needed(&round.case, has_codes(&round.case)));
         let known = &self.about.capabilities;

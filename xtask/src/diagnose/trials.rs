@@ -75,6 +75,8 @@ pub(crate) const ALL: &[Trial] = &[
     injection("echo-stalled", "round-trip --placement same-cpu --transport tcp --count 200 --rounds 3 --injected-fault sleep=5ms/20"),
     injection("echo-stalled", "round-trip --placement same-cpu --transport udp --count 40 --rounds 3 --injected-fault busy=2ms/1"),
     decoy("echo-stalled", "round-trip --placement same-cpu --transport tcp --link delay=2.5ms --count 20 --rounds 3"),
+    injection("head-of-line-blocking", "streams --transport tcp-streams --link 'up.loss=2% delay=20ms' --duration 2s --rounds 4"),
+    decoy("head-of-line-blocking", "streams --transport tcp --channels separate --link 'up.loss=2% delay=20ms' --duration 2s --rounds 4"),
     injection("link-drops", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --rate 500 --count 200 --rounds 3"),
     injection("link-drops", "offered-load --placement same-cpu --transport udp --link 'delay=2ms rate=1mbit queue=16KiB' --rate 200 --size 1000 --count 200 --rounds 3"),
     decoy("link-drops", "offered-load --placement same-cpu --transport udp --link delay=2ms --option rcvbuf=2304 --arrivals burst=100 --rate 2000 --count 400 --rounds 3"),

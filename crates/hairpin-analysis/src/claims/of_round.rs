@@ -7,7 +7,7 @@ use hairpin_model::{Case, CaseSummary, ExchangeCounts, FigureName, Measured as M
 
 use crate::latency_budget::part_ns;
 use crate::open_loop::sent_per_s;
-use crate::{one_way, valid_rounds};
+use crate::{one_way, streams, valid_rounds};
 
 /// Returns the figure, in its base unit, of each measured round that has this figure, with the round's block.
 pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
@@ -64,6 +64,10 @@ fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> 
         FigureName::ClientCpuPerGb => Some(cpu_ns(End::Client)? / size_bytes),
         FigureName::ServerCpuPerGb => Some(cpu_ns(End::Server)? / size_bytes),
         FigureName::Fairness => one_way::fairness(&received?.connection_bytes),
+        FigureName::BlockedShare => {
+            let [timed, waited, _] = streams::blocked(received?)?;
+            Some(waited as f64 / timed as f64)
+        }
         FigureName::ReverseShare => one_way::reverse_share(flow, round),
         FigureName::TimeInStates => None,
         FigureName::ReverseBytes => Some(one_way::reverse_share(flow, round)? * goodput()?),

@@ -22,7 +22,9 @@ pub(super) fn scale(name: FigureName, unit: &str) -> Option<f64> {
         FigureName::BytesPerMs => &[("bytes/ms", 1.0)],
         FigureName::Segments => &[("segments", 1.0)],
         FigureName::PureAcks => &[("ACKs", 1.0)],
-        FigureName::LostShare | FigureName::ReceivedShare | FigureName::ReverseShare => &[("share", 1.0)],
+        FigureName::BlockedShare | FigureName::LostShare | FigureName::ReceivedShare | FigureName::ReverseShare => {
+            &[("share", 1.0)]
+        }
         FigureName::TimeInStates => &[("share", 1.0)],
         FigureName::SentBytes | FigureName::ReceivedBytes | FigureName::Goodput | FigureName::ReverseBytes => {
             &[("bytes/s", 1.0), ("KiB/s", 1.0 / 1024.0), ("MiB/s", 1.0 / 1_048_576.0)]

@@ -13,8 +13,7 @@ use std::time::Duration;
 use hairpin_model::flow::{ConnectionUse, Direction, Observer};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, FailureKind, Flow, Noise, Protocol, RoundOrder,
-    Streamed,
+    Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, FailureKind, Flow, Noise, RoundOrder, Streamed,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
@@ -170,7 +169,7 @@ impl Client<'_> {
         let context = Context { clock: *clock, order, card, end: End::Client, binding: self.binding };
         let mut observers = Observers::begin(context);
         let cookie = Cookie::draw().map_err(|error| no_cookie(&error))?;
-        let has_codes = self.host.across.is_some() && card.protocol == Protocol::Udp && card.library.is_none();
+        let has_codes = self.host.across.is_some() && card.has_codes();
         let key = has_codes.then(draw_key).transpose().map_err(|error| no_cookie(&error))?;
         let address = match &mut self.server {
             Some(server) => {

@@ -17,10 +17,11 @@ pub(crate) fn pairs(transport: &dyn Transport, count: usize, server: &Setup) -> 
         let mut listener = transport.listen(server).expect("the transport listens");
         let address = listener.address();
         std::thread::scope(|scope| {
-            let connected = scope.spawn(|| transport.connect(&address, &client).expect("it connects"));
+            let connected = || transport.connect(&address, &client).expect("it connects").open().expect("a wire");
+            let connected = scope.spawn(connected);
             let mut accepted = listener.accept(&mut || false).expect("the connection is accepted");
-            let mut connected = connected.join().expect("it does not panic");
-            (connected.open().expect("a wire"), accepted.accept_wire().expect("a wire"))
+            let accepted = accepted.accept_wire().expect("a wire");
+            (connected.join().expect("it does not panic"), accepted)
         })
     };
     (0..count).map(pair).unzip()

@@ -81,12 +81,8 @@ impl Server {
         // Other processes of this user must not read the key and the tickets from its memory (PR_SET_DUMPABLE).
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         let config = identity.server_config().map_err(io::Error::other)?;
-        let first = listen(at)?;
-        let at = first.local_addr()?;
-        let over_ipv4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), at.port());
-        let second = if at.ip() == Ipv6Addr::UNSPECIFIED { none_if_unsupported(listen(over_ipv4))? } else { None };
-        let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
-        let mut listeners: Vec<TcpListener> = [Some(first), second].into_iter().flatten().collect();
+        let (mut listeners, datagrams) = open_ports(at)?;
+        let at = listeners[0].local_addr()?;
         // Without this listener, clients that ask for Multipath TCP get TCP, as RFC 8684 requires; the record says so.
         let over_ipv4 = listeners.iter().find(|one| one.local_addr().is_ok_and(|at| at.is_ipv4()));
         let multipath = over_ipv4.and_then(|tcp| multipath::beside(tcp, BACKLOG).ok());
@@ -109,7 +105,7 @@ impl Server {
         };
         Ok(Self {
             listeners,
-            datagrams: Datagrams::bind(addresses)?,
+            datagrams,
             strangers: Strangers::new(config, raise_descriptor_limit()?),
             shared: Arc::new(shared),
             events,
@@ -295,6 +291,29 @@ fn raise_descriptor_limit() -> io::Result<usize> {
     setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), ..limits })?;
     // The other half is for authenticated clients and their rounds.
     Ok(usize::try_from(allowed / 2).unwrap_or(strangers::MAX_STRANGERS).min(strangers::MAX_STRANGERS))
+}
+
+/// Attempts to find a port that is free for TCP and for UDP, if the kernel may choose it.
+const MAX_PORTS: usize = 16;
+
+/// Opens the port for TCP and UDP, over both IP versions if the address is unspecified.
+fn open_ports(at: SocketAddr) -> io::Result<(Vec<TcpListener>, Datagrams)> {
+    let open = || {
+        let first = listen(at)?;
+        let at = first.local_addr()?;
+        let over_ipv4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), at.port());
+        let second = if at.ip() == Ipv6Addr::UNSPECIFIED { none_if_unsupported(listen(over_ipv4))? } else { None };
+        let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
+        let datagrams = Datagrams::bind(addresses)?;
+        Ok::<_, io::Error>((std::iter::once(first).chain(second).collect(), datagrams))
+    };
+    for _ in 1..if at.port() == 0 { MAX_PORTS } else { 1 } {
+        match open() {
+            Err(taken) if taken.kind() == io::ErrorKind::AddrInUse => {}
+            opened => return opened,
+        }
+    }
+    open()
 }
 
 /// Listens at that address, over one IP version only.
