@@ -12,9 +12,8 @@ use hairpin_testing::{contract, program};
 
 use crate::{platforms, process};
 
-/// Without `explain` and `tune` the binary had 20.0 MB, with them it has 20.7 MB at the smallest optimisation. A larger growth than
-/// that of the next features needs a reason.
-const MAX_BINARY_BYTES: u64 = 23_000_000;
+/// The binary had 20.7 MB with link-time optimisation, before it had the libraries of HTTP, gRPC and QUIC.
+const MAX_BINARY_BYTES: u64 = 36_000_000;
 
 /// Time limit of each program started here, except the build.
 const LIMIT: Duration = Duration::from_mins(1);
