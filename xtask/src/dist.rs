@@ -12,8 +12,9 @@ use hairpin_testing::{contract, program};
 
 use crate::{platforms, process};
 
-/// The binary had 20.7 MB with link-time optimisation, before it had the libraries of HTTP, gRPC and QUIC.
-const MAX_BINARY_BYTES: u64 = 36_000_000;
+/// The binary had 20.7 MB with link-time optimisation and without the libraries of HTTP, gRPC and QUIC; it has 25.3 MB with them and
+/// without that optimisation. A larger growth than that of the next features needs a reason.
+const MAX_BINARY_BYTES: u64 = 28_000_000;
 
 /// Time limit of each program started here, except the build.
 const LIMIT: Duration = Duration::from_mins(1);
