@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::one_way::{BlockedByOthers, StreamLatency, StreamLedger, StreamSummary};
+use hairpin_model::one_way::{BlockedByOthers, MAX_STREAMS_SHOWN, StreamLatency, StreamLedger, StreamSummary};
 use hairpin_model::{Flow, FlowRecord, Measured, Received, StreamReceived};
 
 /// Returns the streams of the flow; empty if its messages were not counted by stream.
 pub(crate) fn by_stream(flow: &Flow, rounds: &[&Measured]) -> Vec<StreamSummary> {
     let records: Vec<&FlowRecord> = rounds.iter().filter_map(|measured| measured.flow(&flow.id)).collect();
     let received = || records.iter().filter_map(|record| record.received.as_ref());
-    let count = received().map(|received| received.streams.len()).max().unwrap_or(0);
+    // A saved run may list any number of streams.
+    let count = received().map(|received| received.streams.len()).max().unwrap_or(0).min(MAX_STREAMS_SHOWN);
     let of_stream = |stream: usize| {
         let arrived: Vec<&StreamReceived> = received().filter_map(|received| received.streams.get(stream)).collect();
-        let sent = records.iter().filter_map(|record| record.sent.as_ref()?.stream_messages.get(stream)).sum();
+        let sent = records.iter().filter_map(|record| record.sent.as_ref()?.stream_messages.get(stream));
+        let sent = sent.fold(0_u64, |sum, count| sum.saturating_add(*count));
         summary(stream, sent, &arrived)
     };
     (0..count).map(of_stream).collect()
@@ -44,6 +46,7 @@ fn summary(stream: usize, sent: u64, rounds: &[&StreamReceived]) -> StreamSummar
             share: if timed == 0 { 0.0 } else { blocked as f64 / timed as f64 },
             longest_ns: rounds.iter().map(|round| round.longest_blocked_ns).max().unwrap_or(0),
         },
+        late: sum(|round| round.late),
     }
 }
 
@@ -69,14 +72,14 @@ mod tests {
             blocked,
             blocked_ns: 2 * longest_blocked_ns,
             longest_blocked_ns,
-            late: 0,
+            late: 2,
         };
         let [one, other] = [round(1, 40), round(0, 0)];
         let summary = summary(2, 9, &[&one, &other]);
         assert_eq!(summary.latency_ns, StreamLatency { p50: Some(20), p90: Some(60), max: Some(60) });
         assert_eq!(summary.ledger, StreamLedger { sent: 9, received: 8, missing: 1 });
         let blocked = BlockedByOthers { messages: 1, share: 1.0 / 8.0, longest_ns: 40 };
-        assert_eq!(summary.blocked_by_others, blocked);
+        assert_eq!((summary.blocked_by_others, summary.late), (blocked, 4));
         let streams = vec![one, other];
         assert_eq!(super::blocked(&Received { streams, ..Received::default() }), Some([8, 1, 80]));
         assert_eq!(super::blocked(&Received::default()), None);

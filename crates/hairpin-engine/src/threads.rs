@@ -38,6 +38,7 @@ fn flow(one: &FlowRecord, other: &FlowRecord) -> FlowRecord {
             refused: one.refused.saturating_add(other.refused),
             full: one.full.saturating_add(other.full),
             no_feedback_ns: one.no_feedback_ns.or(other.no_feedback_ns),
+            stream_messages: [one.stream_messages.as_slice(), &other.stream_messages].concat(),
             ..one.clone()
         }),
         ..one.clone()

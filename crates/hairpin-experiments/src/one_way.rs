@@ -1,10 +1,13 @@
 //! Knobs and round lengths shared by experiments with one-way loads.
 
 use hairpin_model::card::IPV4_MTU_BYTES;
-use hairpin_model::flow::{Build, Direction, LoadWays};
+use hairpin_model::flow::{Build, Direction, LoadWays, Pacing};
 pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
-use hairpin_model::{AnsweredBy, Card, Case, Extent, Flow, HostCapabilities, Refused, Repeat, RoundOrder};
+use hairpin_model::{
+    AnsweredBy, Arrivals, Card, Case, Extent, Flow, HostCapabilities, Load, Refused, Repeat, RoundOrder,
+};
 
+use crate::combinations::Combinations;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
@@ -76,6 +79,45 @@ pub const THREADS: Knob = Knob::new("threads", "NUMBER", KnobKind::Whole { min: 
     .many()
     .or(&["1"])
     .print(|repeat| repeat.values("1", |case| Some(case.primary().threads.to_string())));
+
+pub const ARRIVALS: Knob = Knob::new("arrivals", "WHEN", KnobKind::Arrivals)
+    .help("When messages are due: fixed, poisson, or burst=N")
+    .many()
+    .or(&["fixed"])
+    .print(|repeat| repeat.values("", |case| Some(case.primary().load.offered()?.0.to_string())));
+
+pub const PACING: Knob = Knob::new("pacing", "METHOD", KnobKind::Words(Pacing::WORDS))
+    .help("How the sender keeps to these times: sleep+spin, spin, or kernel (SO_MAX_PACING_RATE, TCP only)")
+    .many()
+    .or(&["sleep+spin"])
+    .print(|repeat| repeat.values("", |case| Some(case.primary().load.offered()?.1.to_string())));
+
+/// Maximum rate of an offered load.
+pub const MAX_OFFERED_PER_S: f64 = 1e8;
+
+/// A load at a rate, from client to server. Its size and rate are set later.
+pub fn offered(card: &Card) -> Case {
+    let (arrivals, pacing) = (Arrivals::Fixed, Pacing::SleepSpin);
+    let load = Load::Offered { offered_per_s: 1.0, size_bytes: 1, arrivals, pacing };
+    Case::of(Flow::one_way(card.name, load, Direction::Up))
+}
+
+/// The sizes, arrivals, pacing and directions of a load at a rate, as the knobs request.
+pub fn offered_loads<'k>(knobs: &Knobs) -> Combinations<'k> {
+    Combinations::default()
+        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, 0))
+        .each(knobs.values("arrivals"), |case, when| {
+            if let Load::Offered { arrivals, .. } = &mut case.primary_mut().load {
+                *arrivals = when;
+            }
+        })
+        .each(knobs.choices("pacing", Pacing::ALL), |case, method| {
+            if let Load::Offered { pacing, .. } = &mut case.primary_mut().load {
+                *pacing = method;
+            }
+        })
+        .each(knobs.choices("direction", Direction::ONE_WAY), |case, way| case.primary_mut().direction = way)
+}
 
 pub const WAITING: Knob = shared::WAITING
     .help("How both ends wait: block, poll, spin, or all [default: block; poll with several connections]")

@@ -64,6 +64,8 @@ pub struct StreamSummary {
     pub latency_ns: StreamLatency,
     pub ledger: StreamLedger,
     pub blocked_by_others: BlockedByOthers,
+    /// Messages that were late for another reason: their own data were lost, or a queue delayed all streams.
+    pub late: u64,
 }
 
 /// One-way latency of a stream, in ns; null without messages.

@@ -231,7 +231,7 @@ pub trait Wire: Send {
     }
 
     /// Runs what a library has to do for this wire, without waiting: pass on data, acknowledge, handle its timers. Returns when to
-    /// call again at the latest; `None` if nothing is left to do. An end calls this while it does not use the wire.
+    /// call again at the latest; `None` if nothing is left to do. An end calls this while it waits for something else.
     fn drive(&mut self) -> Option<Duration> {
         None
     }

@@ -94,7 +94,7 @@ mod tests {
         Case::of(Flow { streams: 4, ..Flow::one_way("quic", load, Direction::Up) })
     }
 
-    /// Rounds of 400 messages each, of which so many waited for 40 ms, on each of these cases.
+    /// The finding of rounds of 400 messages on 4 streams: the cases, and how many messages of each stream waited for 40 ms.
     fn found(cases: &[(Case, u64)]) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         for (round, (case, blocked)) in (0..12).flat_map(|round| cases.iter().map(move |case| (round, case))) {

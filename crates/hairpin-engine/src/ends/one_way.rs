@@ -9,6 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::flow::{Build, ConnectionUse, Direction, MAX_WIRES, Observer, Pacing, Source};
+use hairpin_model::one_way::MAX_STREAMS_SHOWN;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
@@ -149,7 +150,7 @@ fn can_arrive(arrivals: &Received, wires: u64) -> bool {
     let sums = [&arrivals.interval_bytes, &arrivals.connection_bytes].map(|of| sum(of.iter().copied()));
     arrivals.interval_bytes.len() <= MAX_INTERVALS
         && arrivals.connection_bytes.len() as u64 <= wires
-        && arrivals.streams.len() as u64 <= wires
+        && arrivals.streams.len() as u64 <= wires.min(MAX_STREAMS_SHOWN as u64)
         && arrivals
             .streams
             .iter()
@@ -161,10 +162,11 @@ fn can_arrive(arrivals: &Received, wires: u64) -> bool {
 
 /// Whether a sender can have counted `sent`.
 fn can_depart(sent: &Sent) -> bool {
-    if sent.states.len() > MAX_STATES {
+    if sent.states.len() > MAX_STATES || sent.stream_messages.len() > MAX_STREAMS_SHOWN {
         return false;
     }
-    [sent.messages, sent.over_ns, sent.refused, sent.full].iter().all(|count| *count <= MAX_BYTES)
+    let of_streams = sent.stream_messages.iter().all(|count| *count <= MAX_BYTES);
+    of_streams && [sent.messages, sent.over_ns, sent.refused, sent.full].iter().all(|count| *count <= MAX_BYTES)
 }
 
 /// The facts of the first wire, with the event counts of the other wires added.

@@ -11,11 +11,9 @@
 //! - two CPUs, because a sender that polls the clock would keep the receiver off its CPU.
 //! - 200 ms per round after a warm-up of 100 ms; over a link, each extends to 20 round trips, at most 1 s.
 
-use hairpin_model::flow::{Direction, Pacing};
-use hairpin_model::{Arrivals, Card, Case, Flow, HostCapabilities, Load, Refused, RoundOrder, RoundRecord};
+use hairpin_model::{HostCapabilities, Load, Refused, RoundOrder, RoundRecord};
 
 use crate::budget;
-use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
 use crate::knee;
 use crate::knob::{Knob, KnobKind};
@@ -39,25 +37,13 @@ const KNOBS: &[Knob] = &[
     one_way::DIRECTION,
     one_way::SIZE,
     one_way::CONNECTIONS,
-    Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, MAX_PER_S))
+    Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, one_way::MAX_OFFERED_PER_S))
         .help("Messages offered per second, separated by commas; auto: a sweep that looks for the knee")
         .many()
         .or(&[AUTO])
         .print(shared::print_rate),
-    Knob::new("arrivals", "WHEN", KnobKind::Arrivals)
-        .help("When messages are due: fixed, poisson, or burst=N")
-        .many()
-        .or(&["fixed"])
-        .print(|repeat| {
-            repeat.values("", |case| case.primary().load.offered().map(|(arrivals, _)| arrivals.to_string()))
-        }),
-    Knob::new("pacing", "METHOD", KnobKind::Words(Pacing::WORDS))
-        .help("How the sender keeps to these times: sleep+spin, spin, or kernel (SO_MAX_PACING_RATE, TCP only)")
-        .many()
-        .or(&["sleep+spin"])
-        .print(|repeat| {
-            repeat.values("", |case| case.primary().load.offered().map(|(_, pacing)| pacing.to_string()))
-        }),
+    one_way::ARRIVALS,
+    one_way::PACING,
     one_way::WAITING,
     shared::PLACEMENT
         .help("Where both ends run: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
@@ -82,8 +68,6 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-const MAX_PER_S: f64 = 1e8;
-
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let lengths = Lengths::read(knobs, "warmup")?;
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
@@ -93,24 +77,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     }
     let (rates, sweeps): (Vec<f64>, bool) = (knobs.values("rate"), knobs.has_chosen("rate"));
     let count = if sweeps { knee::MAX_RATES } else { rates.len() };
-    let first = |card: &Card| {
-        let (arrivals, pacing) = (Arrivals::Fixed, Pacing::SleepSpin);
-        let load = Load::Offered { offered_per_s: 1.0, size_bytes: 1, arrivals, pacing };
-        Case::of(Flow::one_way(card.name, load, Direction::Up))
-    };
-    Combinations::default()
-        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, 0))
-        .each(knobs.values("arrivals"), |case, when| {
-            if let Load::Offered { arrivals, .. } = &mut case.primary_mut().load {
-                *arrivals = when;
-            }
-        })
-        .each(knobs.choices("pacing", Pacing::ALL), |case, method| {
-            if let Load::Offered { pacing, .. } = &mut case.primary_mut().load {
-                *pacing = method;
-            }
-        })
-        .each(knobs.choices("direction", Direction::ONE_WAY), |case, way| case.primary_mut().direction = way)
+    one_way::offered_loads(knobs)
         .each(one_way::counts(knobs, "connections"), |case, count| case.primary_mut().connections = count)
         .in_circumstances(knobs, capabilities, |_| true)?
         .vary(count, move |case, _| {
@@ -121,7 +88,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
             rates.into_iter().map(|rate| case.at_rate(rate)).collect()
         })
         .with_replicates(knobs)
-        .plan(&candidates, capabilities, first, |case, _| lengths.planned(case, knobs, capabilities))
+        .plan(&candidates, capabilities, one_way::offered, |case, _| lengths.planned(case, knobs, capabilities))
 }
 
 /// Adds rates around the highest delivered rate. Returns no cases once that rate is known closely enough.

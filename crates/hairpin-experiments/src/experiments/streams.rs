@@ -12,12 +12,11 @@
 //! - a link of 20 ms each way that loses 1 % of the packets towards the server.
 //! - rounds of at most 1 s after the warm-up, as in `offered-load`.
 
-use hairpin_model::flow::{Channels, Direction, Pacing};
+use hairpin_model::flow::Channels;
 use hairpin_model::options::OptionName;
-use hairpin_model::{Arrivals, Card, Case, Flow, HostCapabilities, Load, Options, Refused};
+use hairpin_model::{Case, HostCapabilities, Load, Options, Refused};
 
 use crate::budget;
-use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
@@ -51,25 +50,13 @@ const KNOBS: &[Knob] = &[
         .print(|repeat| repeat.values("", |case| Some(case.primary().channels().to_string()))),
     one_way::DIRECTION,
     one_way::SIZE.or(&["200B"]),
-    Knob::new("rate", "MESSAGES", KnobKind::Rate { max_per_s: MAX_PER_S })
+    Knob::new("rate", "MESSAGES", KnobKind::Rate { max_per_s: one_way::MAX_OFFERED_PER_S })
         .help("Messages offered per second, over all streams in turn")
         .many()
         .or(&["150"])
         .print(shared::print_rate),
-    Knob::new("arrivals", "WHEN", KnobKind::Arrivals)
-        .help("When messages are due: fixed, poisson, or burst=N")
-        .many()
-        .or(&["fixed"])
-        .print(|repeat| {
-            repeat.values("", |case| case.primary().load.offered().map(|(arrivals, _)| arrivals.to_string()))
-        }),
-    Knob::new("pacing", "METHOD", KnobKind::Words(Pacing::WORDS))
-        .help("How the sender keeps to these times: sleep+spin, spin, or kernel (SO_MAX_PACING_RATE, TCP only)")
-        .many()
-        .or(&["sleep+spin"])
-        .print(|repeat| {
-            repeat.values("", |case| case.primary().load.offered().map(|(_, pacing)| pacing.to_string()))
-        }),
+    one_way::ARRIVALS,
+    one_way::PACING,
     one_way::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
@@ -95,8 +82,6 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-const MAX_PER_S: f64 = 1e8;
-
 /// The default option, of transports that have it.
 const NODELAY: &str = "nodelay=on";
 
@@ -108,26 +93,9 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         candidates = selection::reaching(candidates, capabilities);
     }
     let is_default = !knobs.is_given("option");
-    let first = |card: &Card| {
-        let (arrivals, pacing) = (Arrivals::Fixed, Pacing::SleepSpin);
-        let load = Load::Offered { offered_per_s: 1.0, size_bytes: 1, arrivals, pacing };
-        Case::of(Flow::one_way(card.name, load, Direction::Up))
-    };
     let channels: Vec<Channels> = knobs.choices("channels", Channels::ALL);
     let rates: Vec<f64> = knobs.values("rate");
-    Combinations::default()
-        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, 0))
-        .each(knobs.values("arrivals"), |case, when| {
-            if let Load::Offered { arrivals, .. } = &mut case.primary_mut().load {
-                *arrivals = when;
-            }
-        })
-        .each(knobs.choices("pacing", Pacing::ALL), |case, method| {
-            if let Load::Offered { pacing, .. } = &mut case.primary_mut().load {
-                *pacing = method;
-            }
-        })
-        .each(knobs.choices("direction", Direction::ONE_WAY), |case, way| case.primary_mut().direction = way)
+    one_way::offered_loads(knobs)
         .each(one_way::counts(knobs, "streams"), |case, count| case.primary_mut().connections = count)
         .vary(channels.len().max(1), move |case, card| {
             let default = if card.many_streams { Channels::Shared } else { Channels::Separate };
@@ -145,5 +113,5 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         })
         .each(rates, |case, rate: f64| *case = case.at_rate(rate))
         .with_replicates(knobs)
-        .plan(&candidates, capabilities, first, |case, _| lengths.planned(case, knobs, capabilities))
+        .plan(&candidates, capabilities, one_way::offered, |case, _| lengths.planned(case, knobs, capabilities))
 }

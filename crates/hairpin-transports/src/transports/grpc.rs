@@ -4,7 +4,7 @@
 use hairpin_model::card::Library;
 use hairpin_model::{Card, RoughRoundTrip};
 
-use super::tcp::{LAYERED_OPTIONS, TCP};
+use super::tcp::{LAYERED, TCP};
 use crate::library::grpc::{Calls, open};
 use crate::wires::socket_transport::SocketTransport;
 
@@ -15,12 +15,8 @@ pub(super) const GRPC: SocketTransport = SocketTransport {
         summary: "gRPC over HTTP/2, TCP and IPv4 (tonic): unary calls",
         boundaries: true,
         max_message_bytes: MAX_MESSAGE_BYTES,
-        is_reference: false,
-        in_survey: false,
-        sends_files: false,
         many_streams: true,
         rough_round_trip: RoughRoundTrip { blocking_ns: 80_000, spinning_ns: 60_000 },
-        options: LAYERED_OPTIONS,
         library: Some(Library {
             name: "tonic",
             version: "0.14.9",
@@ -30,7 +26,7 @@ pub(super) const GRPC: SocketTransport = SocketTransport {
             runtime: "the end's own thread polls it and waits in poll(2); no timers",
             defaults: "hyper's windows of 5 MiB (client) and 1 MiB (server); no compression; `nodelay` on",
         }),
-        ..TCP.card
+        ..LAYERED
     },
     layer: Some(|connected| open(connected, Calls::Unary)),
     ..TCP

@@ -9,7 +9,7 @@ use hyper::server::conn::http1 as server;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 
-use super::tcp::{LAYERED_OPTIONS, TCP};
+use super::tcp::{LAYERED, TCP};
 use crate::library::http::{Outgoing, Sender, accept, connect};
 use crate::wire::{Connection, TransportError};
 use crate::wires::socket_kind::Connected;
@@ -20,11 +20,7 @@ pub(super) const HTTP1: SocketTransport = SocketTransport {
     card: Card {
         name: "http1",
         summary: "HTTP/1.1 over TCP and IPv4 (hyper)",
-        is_reference: false,
-        in_survey: false,
-        sends_files: false,
         rough_round_trip: RoughRoundTrip { blocking_ns: 40_000, spinning_ns: 25_000 },
-        options: LAYERED_OPTIONS,
         library: Some(Library {
             name: "hyper",
             version: "1.12.0",
@@ -33,7 +29,7 @@ pub(super) const HTTP1: SocketTransport = SocketTransport {
             runtime: "the end's own thread polls it and waits in poll(2); no timers",
             defaults: "`nodelay` on; read buffer of 8 KiB at first",
         }),
-        ..TCP.card
+        ..LAYERED
     },
     layer: Some(open),
     ..TCP

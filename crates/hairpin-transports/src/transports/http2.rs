@@ -9,7 +9,7 @@ use hyper::server::conn::http2 as server;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 
-use super::tcp::{LAYERED_OPTIONS, TCP};
+use super::tcp::{LAYERED, TCP};
 use crate::library::http::{Outgoing, Sender, accept, connect};
 use crate::wire::{Connection, TransportError};
 use crate::wires::socket_kind::Connected;
@@ -20,12 +20,8 @@ pub(super) const HTTP2: SocketTransport = SocketTransport {
     card: Card {
         name: "http2",
         summary: "HTTP/2 over TCP and IPv4 (hyper)",
-        is_reference: false,
-        in_survey: false,
-        sends_files: false,
         many_streams: true,
         rough_round_trip: RoughRoundTrip { blocking_ns: 60_000, spinning_ns: 40_000 },
-        options: LAYERED_OPTIONS,
         library: Some(Library {
             name: "hyper",
             version: "1.12.0",
@@ -34,7 +30,7 @@ pub(super) const HTTP2: SocketTransport = SocketTransport {
             runtime: "the end's own thread polls it and waits in poll(2); no timers",
             defaults: "windows of 5 MiB (client) and 1 MiB (server); frames of 16 KiB; no pings; `nodelay` on",
         }),
-        ..TCP.card
+        ..LAYERED
     },
     layer: Some(open),
     ..TCP

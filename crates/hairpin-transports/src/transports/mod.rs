@@ -193,6 +193,19 @@ mod tests {
         assert_eq!(find_invalid(&[&reference]), Some("one"));
     }
 
+    /// The contract test checks what the rest of a card says.
+    #[test]
+    fn the_versions_of_libraries_are_those_of_the_lock_file() {
+        let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+        let lock = std::fs::read_to_string(lock).unwrap();
+        let libraries: Vec<_> = ALL.iter().filter_map(|transport| transport.card().library).collect();
+        assert!(!libraries.is_empty());
+        for library in libraries {
+            let entry = format!("name = \"{}\"\nversion = \"{}\"\n", library.name, library.version);
+            assert!(lock.contains(&entry), "{entry}");
+        }
+    }
+
     /// Old runs, which were saved without cards, use `earlier_cards`.
     #[test]
     fn the_cards_of_old_runs_match_the_transports() {

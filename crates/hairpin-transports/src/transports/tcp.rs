@@ -67,8 +67,11 @@ const OPTIONS: &[OptionName] = &[
     OptionName::PacingRate,
 ];
 
-/// The options of a protocol over TCP whose library moves the bytes.
-pub(super) const LAYERED_OPTIONS: &[OptionName] = &[
+/// A protocol over TCP whose library moves the bytes; transports' cards override some of the fields.
+pub(super) const LAYERED: Card =
+    Card { is_reference: false, in_survey: false, sends_files: false, options: LAYERED_OPTIONS, ..TCP.card };
+
+const LAYERED_OPTIONS: &[OptionName] = &[
     OptionName::Nodelay,
     OptionName::Cork,
     OptionName::Sndbuf,

@@ -14,7 +14,7 @@ use hairpin_model::card::Library;
 use hairpin_model::trace::End;
 use hairpin_model::{Card, RoughRoundTrip};
 
-use super::tcp::{LAYERED_OPTIONS, TCP};
+use super::tcp::{LAYERED, TCP};
 use crate::library::mailbox::Mailbox;
 use crate::library::port::{Driven, Form};
 use crate::library::runtime::{Handle, Runtime};
@@ -29,12 +29,8 @@ pub(super) const TCP_STREAMS: SocketTransport = SocketTransport {
     card: Card {
         name: "tcp-streams",
         summary: "several streams on one TCP connection over IPv4, in frames of Hairpin",
-        is_reference: false,
-        in_survey: false,
-        sends_files: false,
         many_streams: true,
         rough_round_trip: RoughRoundTrip { blocking_ns: 20_000, spinning_ns: 13_000 },
-        options: LAYERED_OPTIONS,
         library: Some(Library {
             name: "hairpin-transports",
             version: env!("CARGO_PKG_VERSION"),
@@ -43,7 +39,7 @@ pub(super) const TCP_STREAMS: SocketTransport = SocketTransport {
             runtime: "the end's own thread polls it and waits in poll(2); no timers",
             defaults: "no flow control by stream; `nodelay` on",
         }),
-        ..TCP.card
+        ..LAYERED
     },
     layer: Some(open),
     ..TCP

@@ -7,7 +7,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{Card, RoughRoundTrip};
 use rustls::{ClientConnection, Connection as Tls, ServerConnection};
 
-use super::tcp::{LAYERED_OPTIONS, TCP};
+use super::tcp::{LAYERED, TCP};
 use crate::library::identity::{Identity, server_name};
 use crate::wire::{Connection, TransportError};
 use crate::wires::failed;
@@ -20,11 +20,7 @@ pub(super) const TLS: SocketTransport = SocketTransport {
     card: Card {
         name: "tls",
         summary: "TLS 1.3 over TCP and IPv4 (rustls)",
-        is_reference: false,
-        in_survey: false,
-        sends_files: false,
         rough_round_trip: RoughRoundTrip { blocking_ns: 18_000, spinning_ns: 12_000 },
-        options: LAYERED_OPTIONS,
         library: Some(Library {
             name: "rustls",
             version: "0.23.46",
@@ -33,7 +29,7 @@ pub(super) const TLS: SocketTransport = SocketTransport {
             runtime: "none: it reads and writes the blocking socket; no timers",
             defaults: "TLS 1.3, AES-256-GCM with ring, an Ed25519 certificate; no session tickets; Nagle's algorithm on",
         }),
-        ..TCP.card
+        ..LAYERED
     },
     layer: Some(open),
     ..TCP

@@ -10,7 +10,7 @@ use hairpin_model::{Card, RoughRoundTrip};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
 
-use super::tcp::{LAYERED_OPTIONS, TCP};
+use super::tcp::{LAYERED, TCP};
 use crate::wire::{Connection, TransportError};
 use crate::wires::layer::{Io, Session, connection, handshake_failed};
 use crate::wires::socket_kind::Connected;
@@ -23,11 +23,7 @@ pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
         summary: "WebSocket over TCP and IPv4 (tungstenite)",
         boundaries: true,
         max_message_bytes: MAX_MESSAGE_BYTES as u64,
-        is_reference: false,
-        in_survey: false,
-        sends_files: false,
         rough_round_trip: RoughRoundTrip { blocking_ns: 18_000, spinning_ns: 12_000 },
-        options: LAYERED_OPTIONS,
         library: Some(Library {
             name: "tungstenite",
             version: "0.30.0",
@@ -36,7 +32,7 @@ pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
             runtime: "none: it reads and writes the blocking socket; no timers",
             defaults: "read buffer 128 KiB; no compression; `nodelay` on",
         }),
-        ..TCP.card
+        ..LAYERED
     },
     layer: Some(open),
     ..TCP
@@ -78,7 +74,7 @@ impl WebSocketSession {
                 }
                 // The library answers pings itself.
                 Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_)) => {}
-                Ok(message) => return Err(io::Error::other(format!("unexpected message: {message:?}"))),
+                Ok(_) => return Err(io::Error::other("the other end sent a message that is not binary")),
                 Err(error) => return ended(error).map(|()| false),
             }
         }

@@ -14,6 +14,9 @@ const MAX_BYTES: usize = 256 << 10;
 /// Maximum messages that wait in one direction.
 const MAX_MESSAGES: usize = 1024;
 
+/// Maximum length of the reason why a connection ended.
+const MAX_FAILURE_CHARS: usize = 300;
+
 /// The mailbox of one wire. All clones are the same mailbox.
 #[derive(Clone, Default)]
 pub(crate) struct Mailbox(Arc<Mutex<State>>);
@@ -128,7 +131,8 @@ impl Mailbox {
         let mut state = self.lock();
         state.is_gone = true;
         if state.failure.is_none() {
-            state.failure = failure;
+            // Some texts come from the other end.
+            state.failure = failure.map(|text| text.chars().take(MAX_FAILURE_CHARS).collect());
         }
     }
 

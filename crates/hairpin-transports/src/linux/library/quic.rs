@@ -30,7 +30,7 @@ use crate::linux::wires::socket_kind::facts;
 use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
 use crate::wires::failed;
 
-/// Maximum streams that a client may have open.
+/// Maximum streams of a connection.
 const MAX_STREAMS: u32 = 10_000;
 /// Maximum bytes of one read.
 const MAX_READ_BYTES: usize = 64 << 10;
@@ -161,6 +161,10 @@ impl Accepted {
         state.mailboxes[index].clone()
     }
 
+    fn is_full(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).opened >= MAX_STREAMS as usize
+    }
+
     /// The mailbox of the next stream that the other end opens.
     fn next(&self) -> Mailbox {
         let index = {
@@ -186,6 +190,10 @@ fn failure(error: &ConnectionError) -> Option<String> {
 async fn accept_streams(connection: quinn::Connection, accepted: Accepted, handle: Handle, carrier: Carrier) {
     let error = loop {
         match connection.accept_bi().await {
+            // Mailboxes stay, also those of streams that have ended.
+            Ok(_) if accepted.is_full() => {
+                connection.close(0_u32.into(), b"too many streams");
+            }
             Ok((send, receive)) => {
                 let mailbox = accepted.next();
                 let stream = Stream { connection: connection.clone(), mailbox, carrier, handle: handle.clone() };

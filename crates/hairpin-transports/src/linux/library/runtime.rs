@@ -342,8 +342,10 @@ impl Handle {
 }
 
 impl State {
+    /// The events for which a future waits. Data that no future wants yet would end each wait at once.
     fn events(&self) -> i16 {
-        READABLE | if self.senders.is_empty() { 0 } else { WRITABLE }
+        let receives = if self.receiver.is_some() { READABLE } else { 0 };
+        receives | if self.senders.is_empty() { 0 } else { WRITABLE }
     }
 
     fn due_in(&self) -> Option<Duration> {
