@@ -135,6 +135,9 @@ const STEPS: &[Step] = &[
 const SECOND: [&str; 9] =
     ["release build", "library", "commands", "catalog", "versions", "dist", "loom", "platforms", "aarch64"];
 
+/// The second process among the steps of the first. Its text has a line for each of its steps.
+const SECOND_PROCESS: &str = "the second process";
+
 /// How a step ended, for the summary.
 struct StepResult {
     name: &'static str,
@@ -203,8 +206,12 @@ impl Second {
         let status = self.running.wait().context("cannot wait for the second process")?;
         let text = std::fs::read_to_string(&self.output).context("cannot read the second process's output")?;
         println!("== the second process\n{text}");
-        let text = text.lines().rfind(|line| line.contains(" steps, ")).unwrap_or("no summary").to_owned();
-        Ok(StepResult { name: "the second process", fault: !status.success(), text, took: self.started.elapsed() })
+        let (_, summary) = text.rsplit_once("== summary\n").unwrap_or(("", "no summary"));
+        let (totals, steps): (Vec<_>, Vec<_>) = summary.lines().partition(|line| line.contains(" steps, "));
+        let took = self.started.elapsed();
+        let text = std::iter::once(totals.join("; ")).chain(steps.into_iter().map(|step| format!("  {step}")));
+        let text = text.collect::<Vec<_>>().join("\n");
+        Ok(StepResult { name: SECOND_PROCESS, fault: !status.success(), text, took })
     }
 }
 
@@ -233,8 +240,9 @@ fn print_summary(lines: &[StepResult]) -> bool {
     println!("== summary");
     for line in lines {
         let outcome = if line.fault { "FAILED" } else { "ok" };
-        let first = line.text.lines().next().unwrap_or_default();
-        println!("{outcome:6} {:19} {:7.1} s  {first}", line.name, line.took.as_secs_f64());
+        let shown = if line.name == SECOND_PROCESS { usize::MAX } else { 1 };
+        let text = line.text.lines().take(shown).collect::<Vec<_>>().join("\n");
+        println!("{outcome:6} {:19} {:7.1} s  {text}", line.name, line.took.as_secs_f64());
     }
     let failed = lines.iter().filter(|line| line.fault).count();
     println!("{} steps, {failed} failed", lines.len());

@@ -25,7 +25,11 @@ impl Control for Driving<'_> {
                 None => break,
             }
         }
-        self.control.receive(within.saturating_sub(began.elapsed()))
+        self.control.receive(within.saturating_sub(began.elapsed())).map_err(|error| match error {
+            ControlError::TimedOut(_) => ControlError::TimedOut(within),
+            ControlError::OnlyProgress(_) => ControlError::OnlyProgress(within),
+            other => other,
+        })
     }
 
     fn is_ready(&mut self) -> bool {
