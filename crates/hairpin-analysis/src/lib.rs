@@ -35,6 +35,7 @@ pub mod open_loop;
 mod over_rounds;
 mod responsiveness;
 pub mod round_figures;
+mod set_up;
 pub mod states;
 pub mod statistics;
 mod streams;

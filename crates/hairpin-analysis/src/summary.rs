@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 
 use crate::lateness::Judged;
 use crate::over_rounds::{OverRounds, reported};
+use crate::set_up::set_up;
 use crate::states::States;
 use crate::{counters, exchanges, links, modes, one_way, open_loop, streams, trace, under_load, valid_rounds};
 
@@ -93,11 +94,13 @@ fn flow_summary(
     let latencies_of = |of: fn(&RoundFigures) -> Option<Percentiles>| over_rounds.latencies(&flow.id, of);
     let has_answers = flow.direction == Direction::RoundTrip;
     let latency_ns = latencies_of(|figures| Some(figures.latency_ns)).unwrap_or_default();
+    let service_ns = latencies_of(|figures| figures.service_ns);
     FlowSummary {
         flow: flow.clone(),
         samples: records().map(|record| record.figures.samples).sum(),
         latency_ns,
-        service_ns: latencies_of(|figures| figures.service_ns),
+        set_up: set_up(flow, over_rounds, &latency_ns, service_ns.as_ref()),
+        service_ns,
         lateness_ns: latencies_of(|figures| figures.lateness_ns),
         rate_per_s: median(&|record| record.figures.rate_per_s),
         setup_ns: median(&|record| record.setup_ns as f64),

@@ -12,14 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::latency_budget::MAX_TRIPS;
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
+use hairpin_model::set_up::Opened;
 use hairpin_model::trace::End;
 use hairpin_model::{
     AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndPoints, EndReport, Fact, Failure, FailureKind, Finished,
     Flow, FlowRecord, FlowSamples, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder,
     RoundRecord, RoundTrace, Sampled, SampledRound, SampledTrip, Samples, Sent, Stamps, Times, fact_names,
 };
-use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
+use hairpin_transports::{Transport, hello_on_the_wire};
 
 use crate::barrier::Barrier;
 use crate::control::Control;
@@ -434,6 +435,12 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         first_message_ns,
         samples_kept: samples.kept() as u64,
         exchange_counts: client_result.exchange_counts,
+        opened: primary.opening.map(|_| {
+            let [hello_packets, hello_bytes] = hello_on_the_wire(card.protocol);
+            // One connection opens before the first message.
+            let connections = client_result.tally.warm_up_sent + client_result.tally.sent + 1;
+            Opened { connections, hello_packets, hello_bytes }
+        }),
         ..FlowRecord::of(primary)
     };
     let shared = load.map(|load| shared_flow(order, card, setup_ns, &load));

@@ -47,6 +47,16 @@ impl<'a> Combinations<'a> {
         self
     }
 
+    /// Removes the options of transports that lack `nodelay`, if that is only the default.
+    pub fn without_default_nodelay(self, knobs: &Knobs) -> Self {
+        let is_default = !knobs.is_given("option");
+        self.each_on(vec![()], move |case, (), card| {
+            if is_default && !card.options.contains(&OptionName::Nodelay) {
+                case.primary_mut().options = Options::default();
+            }
+        })
+    }
+
     /// Adds link, kernel settings, options, waiting mode, placement and kind of ends, as the shared knobs request.
     /// `is_trial` selects the options that `--option all` tries one at a time.
     ///

@@ -1,7 +1,7 @@
 //! Checks which cases are possible on these hosts. An impossible case is skipped with the reason.
 
 use hairpin_model::card::IPV6_MTU_BYTES;
-use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Pacing, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Opening, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 use hairpin_model::{
@@ -86,6 +86,12 @@ const MAX_SHARED_BYTES: u64 = 1 << 20;
 
 fn check_connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.primary();
+    let openings = card.library.map_or(&[Opening::Cold][..], |library| library.openings);
+    if let Some(opening) = flow.opening.filter(|opening| !openings.contains(opening)) {
+        let known: Vec<&str> = openings.iter().map(|opening| opening.word()).collect();
+        let has = format!("it has {}", known.join(", "));
+        return Err(why(format!("its connections cannot open as `{opening}`"), has));
+    }
     match flow.connection_use {
         ConnectionUse::PerMessage if !(card.many_connections && card.reliable) => {
             Err(why("it has no connections to open", "use --probe-connection own, or tcp"))
@@ -93,10 +99,6 @@ fn check_connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
         ConnectionUse::Shared if card.boundaries || !card.reliable => {
             Err(why("it is not a byte stream", "use tcp, or --probe-connection own"))
         }
-        ConnectionUse::PerMessage if flow.load.rate_per_s().is_none() => Err(why(
-            "a connection for each message is opened at a rate",
-            "omit --closed-loop, or use --probe-connection own",
-        )),
         _ => Ok(()),
     }
 }
@@ -449,6 +451,16 @@ fn check_options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> R
             let hint =
                 if known.is_empty() { "omit --option".to_owned() } else { format!("it has {}", known.join(", ")) };
             return Err(why(format!("it has no option `{name}`"), hint));
+        }
+        let own_controls = card.library.map_or(&[][..], |library| library.congestion_controls);
+        if name == OptionName::Congestion && !own_controls.is_empty() {
+            if own_controls.contains(&value) {
+                continue;
+            }
+            return Err(why(
+                format!("the library has no congestion control `{value}`"),
+                format!("one of {}", own_controls.join(", ")),
+            ));
         }
         let controls = &capabilities.congestion_controls;
         if name == OptionName::Congestion && !controls.iter().any(|control| control == value) {

@@ -44,6 +44,21 @@ pub fn candidates<'g>(
     Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())
 }
 
+/// Returns the transports given on the command line, otherwise those of `defaults` that are built in.
+///
+/// # Errors
+/// [`Refused`] as [`candidates`].
+pub fn candidates_or<'g>(
+    defaults: &[&str],
+    knobs: &Knobs,
+    capabilities: &'g HostCapabilities,
+) -> Result<Vec<&'g Candidate>, Refused> {
+    if knobs.is_given("transport") {
+        return candidates(knobs, "transport", capabilities);
+    }
+    Ok(reaching(defaults.iter().filter_map(|name| capabilities.candidate(name)).collect(), capabilities))
+}
+
 /// Replaces default transports, which use IPv4, by IPv6 counterparts if the server's host is reached over IPv6.
 pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
     if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {

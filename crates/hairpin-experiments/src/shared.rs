@@ -59,6 +59,17 @@ pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .or(&[LOOPBACK])
     .print(|repeat| repeat.values(LOOPBACK, |case| Some(case.path.name.as_ref().unwrap_or(&case.path.link).clone())));
 
+/// Prints the link of a run whose experiment has a link by default.
+pub fn print_link(repeat: &Repeat) -> Vec<String> {
+    let link = |case: &Case| case.path.name.as_ref().unwrap_or(&case.path.link).clone();
+    repeat.values("", |case| case.path.across.is_none().then(|| link(case)))
+}
+
+/// The options of experiments in which clients send small messages in a row, see
+/// [`Combinations::without_default_nodelay`](crate::combinations::Combinations::without_default_nodelay).
+pub const NODELAY_OPTION: Knob = OPTION.or(&[NODELAY]).print(|repeat| repeat.values(NODELAY, option_argument));
+const NODELAY: &str = "nodelay=on";
+
 pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
     .help("Values of a net. setting, such as net.ipv4.tcp_sack=0,1; others have the defaults of a new network namespace")
     .repeat()

@@ -1,6 +1,6 @@
 //! The parsed value of a knob.
 
-use hairpin_model::flow::{Build, Channels, ConnectionUse, Direction, LoadWays, Observer, Pacing, Source};
+use hairpin_model::flow::{Build, Channels, ConnectionUse, Direction, LoadWays, Observer, Opening, Pacing, Source};
 use hairpin_model::{
     Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
     Writes,
@@ -83,6 +83,7 @@ word_of_knob!(
     Pacing,
     Source,
     Channels,
+    Opening,
     LoadWays,
     WhichCpus,
     ConnectionUse,

@@ -2,7 +2,8 @@
 //!
 //! A message is due when its connect call begins, and sent when the connection is open. Lateness is therefore the
 //! connect time, service time is the time from request to answer, and latency is their sum. Connections are opened
-//! one after the other, at a given rate; messages that become due during the previous connection are skipped.
+//! one after the other, at a given rate or without a pause; messages that become due during the previous connection are
+//! skipped.
 
 use std::sync::atomic::Ordering;
 
@@ -23,16 +24,16 @@ use crate::recorder::Stamps;
 /// Longest single sleep in ns. After each sleep, the client checks whether the user ended the run.
 const MAX_SLEEP_NS: u64 = 20_000_000;
 
-/// Opens a connection. Returns `None` on a time-out.
-pub trait Connect: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
-impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Connect for F {}
+/// Opens a connection. Returns also the part of the connect time in ns that does not count; `None` on a time-out.
+pub trait Connect: FnMut() -> Result<Option<(Box<dyn Wire>, u64)>, Failure> {}
+impl<F: FnMut() -> Result<Option<(Box<dyn Wire>, u64)>, Failure>> Connect for F {}
 
-/// Runs the warm-up and the round at `rate_per_s`.
+/// Runs the warm-up and the round at `rate_per_s`, by default without a pause.
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     mut connect: impl Connect,
     marks: &mut dyn ClientMarks,
-    rate_per_s: f64,
+    rate_per_s: Option<f64>,
 ) -> Result<ClientResult, Failure> {
     let (clock, order) = (client.clock, client.order);
     let load = &order.case.primary().load;
@@ -41,7 +42,7 @@ pub fn run<C: Clock>(
     let mut reply = patterned(bytes(load.reply_size_bytes()));
     let mut recorder = recorder(client, true);
     let mut tally = Tally::default();
-    let apart_ns = (1e9 / rate_per_s) as u64;
+    let apart_ns = rate_per_s.map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);
     let origin_ns = clock.now_ns();
     let (mut measuring, mut begin_ns, mut next_ns, mut time_outs) = (false, origin_ns, origin_ns, 0);
     let mut sequence = 0;
@@ -68,7 +69,7 @@ pub fn run<C: Clock>(
             (measuring, begin_ns) = (true, clock.now_ns());
         }
         message.number(sequence);
-        let due_ns = clock.now_ns();
+        let mut due_ns = clock.now_ns();
         // Skip messages that became due during the previous one.
         let passed = (due_ns - next_ns) / apart_ns.max(1);
         next_ns = next_ns.saturating_add((passed + 1).saturating_mul(apart_ns));
@@ -76,11 +77,14 @@ pub fn run<C: Clock>(
         let wire = connect()?;
         // After a connect time-out, the time since `due_ns` is a lower bound of the connect time.
         let sent_ns = clock.now_ns();
-        let answered = match wire {
-            Some(mut wire) => exchange(&mut *wire, &message, &mut reply, sequence)?,
-            None => false,
+        // The time to close the connection does not count.
+        let (answered, received_ns) = match wire {
+            Some((mut wire, excluded_ns)) => {
+                due_ns += excluded_ns;
+                (exchange(&mut *wire, &message, &mut reply, sequence)?, clock.now_ns())
+            }
+            None => (false, clock.now_ns()),
         };
-        let received_ns = clock.now_ns();
         let in_time = received_ns - sent_ns <= order.timeout_ns;
         let fate = match (answered, in_time) {
             (false, _) => Fate::Lost,
@@ -174,27 +178,28 @@ mod tests {
 
     const RATE_PER_S: f64 = 1000.0;
 
-    /// The samples of three messages. Each connection attempt takes the given time in ns, and succeeds or times out.
-    fn samples(connects: &[(u64, bool)]) -> (ClientResult, hairpin_model::samples::Samples) {
+    /// The samples of three messages. Each connection attempt takes the given time in ns, of which the last number does not
+    /// count, and succeeds or times out.
+    fn samples(connects: &[(u64, bool, u64)]) -> (ClientResult, hairpin_model::samples::Samples) {
         let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
         let order = order(Load::PLAIN.paced(RATE_PER_S), 3, 0);
         let client =
             Client { clock: &clock, order: &order, lossy: false, boundaries: true, phases: None, stop: &stop };
         let mut script = connects.iter().cycle();
         let connect = || {
-            let (takes_ns, opens) = script.next().expect("the script repeats");
+            let (takes_ns, opens, excluded_ns) = script.next().expect("the script repeats");
             clock.advance(*takes_ns);
             let wire = ScriptedWire::new(&clock, &[Act::After(12_000)], TIMEOUT_NS);
-            Ok(opens.then(|| Box::new(wire) as Box<dyn Wire>))
+            Ok(opens.then(|| (Box::new(wire) as Box<dyn Wire>, *excluded_ns)))
         };
-        let mut client_result = run(&client, connect, &mut Alone, RATE_PER_S).unwrap();
+        let mut client_result = run(&client, connect, &mut Alone, Some(RATE_PER_S)).unwrap();
         let recorder = std::mem::replace(&mut client_result.recorder, crate::recorder::Recorder::new(0, 0, true));
         (client_result, recorder.finish(0))
     }
 
     #[test]
     fn connect_time_is_lateness_and_answer_time_is_service_time() {
-        let (client_result, samples) = samples(&[(30_000, true)]);
+        let (client_result, samples) = samples(&[(30_000, true, 0)]);
         assert_eq!((client_result.tally.sent, client_result.tally.received), (3, 3));
         assert_eq!(samples.due_ns, [0, 1_000_000, 2_000_000]);
         assert_eq!(samples.sent_ns, [30_000, 1_030_000, 2_030_000]);
@@ -203,8 +208,15 @@ mod tests {
     }
 
     #[test]
+    fn an_excluded_time_is_no_latency() {
+        let (_, samples) = samples(&[(30_000, true, 10_000)]);
+        assert_eq!(samples.due_ns, [10_000, 1_010_000, 2_010_000]);
+        assert_eq!(samples.sent_ns, [30_000, 1_030_000, 2_030_000]);
+    }
+
+    #[test]
     fn a_connect_time_out_is_a_loss_and_a_slow_connect_delays_the_next_message() {
-        let (client_result, samples) = samples(&[(2_500_000, false), (10_000, true), (10_000, true)]);
+        let (client_result, samples) = samples(&[(2_500_000, false, 0), (10_000, true, 0), (10_000, true, 0)]);
         assert_eq!((client_result.tally.sent, client_result.tally.received), (3, 2));
         assert_eq!(samples.fate, [Fate::Lost, Fate::Received, Fate::Received]);
         assert_eq!(samples.sent_ns[0], 2_500_000, "a lower bound of the connect time");

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Waiting};
 use crate::exchange::Remedy;
-use crate::flow::{ConnectionUse, Direction, FlowRole, Load, Observer};
+use crate::flow::{ConnectionUse, Direction, FlowRole, Load, Observer, Opening};
 use crate::options::OptionName;
 
 /// Codes of the messages of datagram flows.
@@ -17,6 +17,7 @@ pub fn known() -> Vec<String> {
         ("connection", ConnectionUse::WORDS),
         ("observer", Observer::WORDS),
         ("waiting", Waiting::WORDS),
+        ("opening", Opening::WORDS),
         ("remedy", Remedy::WORDS),
     ];
     let words = all.into_iter().flat_map(|(kind, words)| words.iter().map(move |word| format!("{kind} {word}")));
@@ -36,6 +37,7 @@ pub fn needed(case: &Case, has_codes: bool) -> Vec<String> {
             format!("connection {}", flow.connection_use),
             format!("observer {}", flow.load.observer()),
         ]);
+        words.extend(flow.opening.map(|opening| format!("opening {opening}")));
         words.extend(flow.options.iter().map(|(name, _)| format!("option {name}")));
         words.extend(flow.load.exchange().map(|exchange| format!("remedy {}", exchange.remedy)));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flow::Opening;
 use crate::hint::{Hint, Hinted};
 use crate::options::OptionName;
 
@@ -116,6 +117,27 @@ pub struct Library {
     pub runtime: &'static str,
     /// Defaults that matter, and how they differ from those of the library.
     pub defaults: &'static str,
+    /// Options that the library implements instead of the kernel.
+    pub options: &'static [OptionName],
+    /// Its congestion controls, the default first; empty if the kernel controls congestion.
+    pub congestion_controls: &'static [&'static str],
+    /// How its connections can open.
+    pub openings: &'static [Opening],
+}
+
+impl Library {
+    /// A library whose options are all the kernel's.
+    pub const UNNAMED: Self = Self {
+        name: "",
+        version: "",
+        message: "",
+        stream: "",
+        runtime: "",
+        defaults: "",
+        options: &[],
+        congestion_controls: &[],
+        openings: &[Opening::Cold],
+    };
 }
 
 /// The part of a transport's card that a run saves, so that readers of the run need not know the transport.

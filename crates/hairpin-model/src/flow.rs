@@ -69,6 +69,18 @@ words! {
 }
 
 words! {
+    /// What the ends know of each other when a connection opens.
+    pub enum Opening: "opening" {
+        /// Nothing.
+        Cold = "cold",
+        /// A TLS session of an earlier connection (RFC 8446, section 2.2).
+        Resumed = "resumed",
+        /// As resumed; the first message is sent with the first packets (RFC 8446, section 2.3).
+        ZeroRtt = "0-rtt",
+    }
+}
+
+words! {
     /// Directions of a load.
     pub enum LoadWays: "direction" {
         /// From the client to the server.
@@ -361,6 +373,9 @@ pub struct Flow {
     /// Which connection carries a message.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connection_use: ConnectionUse,
+    /// How each connection opens if its set-up is measured; null otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening: Option<Opening>,
     /// Number of servers that receive the flow.
     pub receivers: u32,
     /// Settings of the flow's ends, if they differ from the case's.
@@ -450,6 +465,7 @@ impl Flow {
             threads: 1,
             build: Build::Optimised,
             connection_use: ConnectionUse::Own,
+            opening: None,
             receivers: 1,
             ends: None,
         }
@@ -522,10 +538,11 @@ impl Flow {
         if self.build != Build::Optimised {
             words.push(format!("{} build", self.build));
         }
-        match self.connection_use {
-            ConnectionUse::Own => {}
-            ConnectionUse::PerMessage => words.push("a connection each".to_owned()),
-            ConnectionUse::Shared => words.push("on the load's connection".to_owned()),
+        match (self.connection_use, self.opening) {
+            (ConnectionUse::Own, _) => {}
+            (ConnectionUse::PerMessage, None) => words.push("a connection each".to_owned()),
+            (ConnectionUse::PerMessage, Some(opening)) => words.push(opening.to_string()),
+            (ConnectionUse::Shared, _) => words.push("on the load's connection".to_owned()),
         }
         words.extend(self.options.iter().map(|(name, value)| format!("{name}={value}")));
         words

@@ -71,6 +71,7 @@ pub mod samples;
 pub mod schema;
 mod selector;
 pub mod served;
+pub mod set_up;
 pub mod shell;
 pub mod summary;
 pub mod sysctls;

@@ -18,6 +18,7 @@ use crate::options::Effective;
 use crate::phases::{ByPhase, PhaseLengths, PhaseUsage, ProbePhases, Span};
 pub use crate::purpose::Purpose;
 use crate::samples::Samples;
+use crate::set_up::Opened;
 use crate::summary::RoundFigures;
 use crate::time_sequence::TraceFigures;
 use crate::trace::{End, EndTrace, RoundTrace};
@@ -159,6 +160,9 @@ pub struct FlowRecord {
     /// A probe's results by phase; null in rounds without phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<ProbePhases>,
+    /// The connections of a flow whose set-up is measured; null for other flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened: Option<Opened>,
     /// Start of the flow's load, in ns since all flows of the round were connected; null if all flows begin at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
 use crate::exchange::{Remedy, Writes};
-use crate::flow::{Build, ConnectionUse, Direction, LoadWays, Observer, Source};
+use crate::flow::{Build, ConnectionUse, Direction, LoadWays, Observer, Opening, Source};
 use crate::options::Options;
 
 /// Selects a case of a run: exactly one case must match all given fields.
@@ -29,6 +29,7 @@ pub struct Selector {
     pub direction: Option<Direction>,
     pub connections: Option<u32>,
     pub connection_use: Option<ConnectionUse>,
+    pub opening: Option<Opening>,
     /// Directions of the load on a probe.
     pub load: Option<LoadWays>,
     /// Selector that at least one load of the case must match, as if the load were a case of its own.
@@ -62,6 +63,7 @@ impl Selector {
             && fits(self.direction.as_ref(), Some(&case.primary().direction))
             && fits(self.connections.as_ref(), Some(&case.primary().connections))
             && fits(self.connection_use.as_ref(), Some(&case.primary().connection_use))
+            && fits(self.opening.as_ref(), case.primary().opening.as_ref())
             && fits(self.load.as_ref(), case.load_ways().as_ref())
             && self
                 .of_load

@@ -19,6 +19,7 @@ use crate::link::LinkSummary;
 use crate::one_way::{BothEnds, OneWayFigures, OverTime, StreamSummary};
 use crate::options::Effective;
 use crate::phases::UnderLoad;
+use crate::set_up::SetUp;
 use crate::time_sequence::TraceSummary;
 use crate::trace::End;
 use crate::words;
@@ -201,6 +202,9 @@ pub struct FlowSummary {
     /// Figures of a one-way load over time; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTime>,
+    /// What a connection took to open; null unless measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_up: Option<SetUp>,
     /// The messages of each stream; empty for one stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_stream: Vec<StreamSummary>,

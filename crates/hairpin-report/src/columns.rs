@@ -3,6 +3,7 @@
 use hairpin_model::flow::Observer;
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::quantities::{self, DASH};
+use hairpin_model::set_up::{SetUp, SetUpFigures};
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{
     Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, ObserverCost,
@@ -249,8 +250,16 @@ const RATE: &[Column] = &[
     Column::figure("rate_per_s", "rate", Unit::Rate, |row| row.primary().rate_per_s),
     Column::figure("goodput_bytes_per_s", "goodput", Unit::ByteRate, CaseSummary::goodput),
     Column::time("setup_ns", "set-up", |row| row.primary().setup_ns),
+    Column::number("set_up_round_trips", Unit::Plain, |row| set_up(row)?.round_trips).titled("round trips|RTT"),
+    Column::plain("set_up_packets", "packets", |row| set_up(row)?.packets),
+    Column::figure("set_up_bytes", "bytes", Unit::Bytes, |row| set_up(row)?.bytes),
+    Column::time("set_up_cpu_ns", "CPU", |row| set_up(row)?.cpu_ns),
     Column::time("first_message_ns", "first message|first", |row| row.primary().first_message_ns),
 ];
+
+fn set_up(row: &CaseSummary) -> Option<&SetUpFigures> {
+    row.primary().set_up.as_ref().map(SetUp::figures)
+}
 
 /// The columns of a figure that both ends have. Arguments: name without the end, title, short title, figure.
 macro_rules! both_ends {

@@ -46,4 +46,4 @@ pub use wires::codes::{CODES, Codes, clear_number, pattern};
 #[cfg(all(target_os = "linux", any(test, fuzzing)))]
 pub use wires::hello::fuzzing;
 #[cfg(target_os = "linux")]
-pub use wires::hello::{HELLO_BYTES, HelloKind, Nonce, encode_hello, is_hello, parse_hello};
+pub use wires::hello::{HELLO_BYTES, HelloKind, Nonce, encode_hello, hello_on_the_wire, is_hello, parse_hello};

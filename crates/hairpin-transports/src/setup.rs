@@ -1,8 +1,11 @@
 //! The parameters with which both ends of a wire open.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use hairpin_model::flow::Opening;
 use hairpin_model::{Binding, Options, Waiting};
 
 use crate::system::random;
@@ -31,6 +34,10 @@ pub struct Setup {
     pub has_answers: bool,
     /// Whether a stream of a library opens with its first message. Otherwise its opening is exchanged before.
     pub opens_with_message: bool,
+    /// How the connections of the round open if their set-up is measured.
+    pub opening: Option<Opening>,
+    /// Where a client writes how long the last hello took, in ns. The client then waits until a stream's hello is acknowledged.
+    pub hello_ns: Option<Arc<AtomicU64>>,
     /// Local address, ports and interface of a client.
     pub binding: Binding,
 }
@@ -69,6 +76,8 @@ impl Setup {
             server: None,
             has_answers: false,
             opens_with_message: false,
+            opening: None,
+            hello_ns: None,
             binding,
         }
     }

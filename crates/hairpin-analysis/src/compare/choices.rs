@@ -35,6 +35,7 @@ words! {
         Placement = "placement",
         Cpus = "CPUs",
         ConnectionUse = "connection of a message",
+        Opening = "opening of a connection",
         CpuIdle = "CPU idle state",
         Link = "link",
         Sysctls = "sysctls",
@@ -68,6 +69,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
             build,
             receivers,
             connection_use,
+            opening,
             ends: own,
         } = flow;
         let of_flow = [
@@ -80,6 +82,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
             (Subject::Build, build.to_string()),
             (Subject::Receivers, receivers.to_string()),
             (Subject::ConnectionUse, connection_use.to_string()),
+            (Subject::Opening, opening.map(|opening| opening.to_string()).unwrap_or_default()),
             (Subject::Cpus, own.map_or(*cpus, |own| own.cpus).to_string()),
         ];
         for (about, value) in of_flow.into_iter().chain(load_choices(load)) {

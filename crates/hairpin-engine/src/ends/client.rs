@@ -7,7 +7,8 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hairpin_model::flow::{ConnectionUse, Direction, Observer};
@@ -234,8 +235,14 @@ impl Client<'_> {
         let mut marks = Marks { server: self.server.as_deref_mut(), has_asked: false, observers };
         let flow = self.order.case.primary();
         Ok(match (flow.connection_use, flow.load.rate_per_s()) {
-            (ConnectionUse::PerMessage, Some(rate_per_s)) => {
-                let connect = || open_wire(self.transport, &started.address, &started.setup);
+            (ConnectionUse::PerMessage, rate_per_s) => {
+                let hello_ns = Arc::new(AtomicU64::new(0));
+                let measured = flow.opening.map(|_| Arc::clone(&hello_ns));
+                let setup = Setup { hello_ns: measured, ..started.setup.clone() };
+                let connect = || {
+                    let wire = open_wire(self.transport, &started.address, &setup)?;
+                    Ok(wire.map(|wire| (wire, hello_ns.swap(0, Ordering::Relaxed))))
+                };
                 (hairpin_loops::connecting::run(&client, connect, &mut marks, rate_per_s)?, None)
             }
             (ConnectionUse::Shared, rate_per_s) => {

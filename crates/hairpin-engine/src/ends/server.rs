@@ -224,7 +224,8 @@ fn accept(
 ) -> Result<Vec<Box<dyn Wire>>, Failure> {
     let mut wires = Vec::new();
     allow_descriptors(End::Server, flow)?;
-    listener.expect(flow.connections);
+    let is_new_for_each = flow.connection_use == ConnectionUse::PerMessage;
+    listener.expect(if is_new_for_each { u32::MAX } else { flow.connections });
     for _ in 0..flow.connections {
         let mut ended = None;
         let accepted = listener.accept(&mut || {
@@ -243,13 +244,13 @@ fn accept(
     Ok(wires)
 }
 
+/// Time after which a server without a new connection checks for control messages.
+const ACCEPT_SLICE: Duration = Duration::from_millis(100);
+
 /// Accepts the next connection of a client that opens one per message; `None` if none arrived in a short time.
 fn accept_next(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failure> {
-    let mut looks = 0;
-    let accepted = listener.accept(&mut || {
-        looks += 1;
-        looks > 1
-    });
+    let began = Instant::now();
+    let accepted = listener.accept(&mut || began.elapsed() >= ACCEPT_SLICE);
     match accepted.and_then(|mut connection| connection.accept_wire()) {
         Ok(wire) => Ok(Some(wire)),
         Err(TransportError::Abandoned) => Ok(None),

@@ -6,6 +6,7 @@ pub mod message_rate;
 pub mod observer;
 pub mod offered_load;
 pub mod round_trip;
+pub mod set_up;
 pub mod small_writes;
 pub mod streams;
 pub mod survey;
@@ -27,6 +28,7 @@ pub const ALL: &[Experiment] = &[
     offered_load::OFFERED_LOAD,
     under_load::UNDER_LOAD,
     streams::STREAMS,
+    set_up::SET_UP,
     observer::OBSERVER,
     which::WHICH,
 ];

@@ -87,7 +87,7 @@ const KNOBS: &[Knob] = &[
     shared::FAULT_IN_REPLICATE,
 ];
 
-fn print_reply_size(repeat: &Repeat) -> Vec<String> {
+pub(super) fn print_reply_size(repeat: &Repeat) -> Vec<String> {
     let differs = |case: &Case| case.primary().load.reply_size_bytes() != case.primary().load.size_bytes();
     if !repeat.cases.iter().any(differs) {
         return Vec::new();

@@ -13,8 +13,7 @@
 //! - rounds of at most 1 s after the warm-up, as in `offered-load`.
 
 use hairpin_model::flow::Channels;
-use hairpin_model::options::OptionName;
-use hairpin_model::{Case, HostCapabilities, Load, Options, Refused};
+use hairpin_model::{HostCapabilities, Load, Refused};
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};
@@ -60,11 +59,8 @@ const KNOBS: &[Knob] = &[
     one_way::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
-    shared::OPTION.or(&[NODELAY]).print(|repeat| repeat.values(NODELAY, shared::option_argument)),
-    shared::LINK.or(&["up.loss=1% delay=20ms"]).print(|repeat| {
-        let link = |case: &Case| case.path.name.as_ref().unwrap_or(&case.path.link).clone();
-        repeat.values("", |case| case.path.across.is_none().then(|| link(case)))
-    }),
+    shared::NODELAY_OPTION,
+    shared::LINK.or(&["up.loss=1% delay=20ms"]).print(shared::print_link),
     shared::SYSCTL,
     shared::CPU_IDLE,
     one_way::COUNT,
@@ -82,17 +78,9 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// The default option, of transports that have it.
-const NODELAY: &str = "nodelay=on";
-
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let lengths = Lengths::read(knobs, "warmup")?;
-    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
-    if !knobs.is_given("transport") {
-        candidates = TRANSPORTS.iter().filter_map(|name| capabilities.candidate(name)).collect();
-        candidates = selection::reaching(candidates, capabilities);
-    }
-    let is_default = !knobs.is_given("option");
+    let candidates = selection::candidates_or(TRANSPORTS, knobs, capabilities)?;
     let channels: Vec<Channels> = knobs.choices("channels", Channels::ALL);
     let rates: Vec<f64> = knobs.values("rate");
     one_way::offered_loads(knobs)
@@ -106,11 +94,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
                 .collect()
         })
         .in_circumstances(knobs, capabilities, |_| true)?
-        .each_on(vec![()], move |case, (), card| {
-            if is_default && !card.options.contains(&OptionName::Nodelay) {
-                case.primary_mut().options = Options::default();
-            }
-        })
+        .without_default_nodelay(knobs)
         .each(rates, |case, rate: f64| *case = case.at_rate(rate))
         .with_replicates(knobs)
         .plan(&candidates, capabilities, one_way::offered, |case, _| lengths.planned(case, knobs, capabilities))

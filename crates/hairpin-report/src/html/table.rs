@@ -15,7 +15,8 @@ fn columns(kind: CaseKind) -> &'static str {
     match kind {
         CaseKind::RoundTrips => {
             "latency_p50_ns latency_p90_ns latency_p99_ns latency_p999_ns latency_max_ns latency_mean_ns \
-             rate_per_s lost_with_unexplained cpu_ns_per_message setup_ns first_message_ns rounds samples"
+             rate_per_s lost_with_unexplained cpu_ns_per_message setup_ns first_message_ns set_up_round_trips set_up_packets \
+             set_up_bytes set_up_cpu_ns rounds samples"
         }
         CaseKind::Exchanges => {
             "latency_p50_ns latency_p90_ns latency_p99_ns latency_max_ns request_bytes_per_s \

@@ -6,12 +6,15 @@ use hairpin_model::quantities::DASH;
 use hairpin_model::{CaseSummary, Group, Placement, Run, Waiting};
 
 use super::page::{BAD, DIM, LEAD, PLAIN, Page};
-use super::tables::{GAP, Shown, link, name_lines, without_spare};
+use super::tables::{GAP, SET_UPS, Shown, is_set_up, link, name_lines, without_spare};
 use crate::wording;
 
 /// Returns the columns for a kind of cases. They repeat for each waiting mode and placement.
-fn columns(kind: CaseKind) -> Vec<Shown> {
+fn columns(kind: CaseKind, is_set_up: bool) -> Vec<Shown> {
     Shown::list(match kind {
+        _ if is_set_up => {
+            "latency_p50_ns latency_p50_ns~/1 set_up_round_trips set_up_packets/2 set_up_bytes/2 set_up_cpu_ns/3"
+        }
         CaseKind::Exchanges => {
             "latency_p50_ns latency_p50_ns~/3 latency_p99_ns/4 speed_up_against_default segments_per_exchange/1 \
              pure_acks_per_exchange/1 system_calls_per_exchange/2"
@@ -61,8 +64,9 @@ fn show(page: &mut Page, kind: CaseKind, groups: &[&Group<'_>]) {
         [(waiting, placement)] => format!("{}, {}", placement.in_words(), waiting.in_words()),
         _ => String::new(),
     };
-    page.heading(kind.title(), &only);
-    let columns = columns(kind);
+    let is_set_up = groups.iter().any(|group| is_set_up(group));
+    page.heading(if is_set_up { SET_UPS } else { kind.title() }, &only);
+    let columns = columns(kind, is_set_up);
     let min_width: usize = columns.iter().filter(|column| column.spare == 0).map(|_| GAP + FIGURE_WIDTH).sum();
     let name_width =
         name_width(&blocks, page.look.width.saturating_sub(min_width * all_conditions.len()).max(MIN_NAME));

@@ -15,6 +15,8 @@ use crate::{exchanges, links, wording};
 /// A table of all groups of one kind.
 struct TableSpec {
     of: CaseKind,
+    /// Whether it shows cases that measure set-ups.
+    is_set_up: bool,
     title: &'static str,
     remark: &'static str,
     /// Parsed by [`Shown::list`].
@@ -64,6 +66,7 @@ impl Shown {
 const TABLES: &[TableSpec] = &[
     TableSpec {
         of: CaseKind::Exchanges,
+        is_set_up: false,
         title: "Exchanges",
         remark: "time of an exchange; requests: their bytes per second; speed-up: over default options, median of \
                  ratios paired round by round; 95 %: interval over rounds",
@@ -77,6 +80,7 @@ const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         of: CaseKind::Exchanges,
+        is_set_up: false,
         title: "What an exchange takes",
         remark: "per exchange: segments and pure ACKs of both directions, system calls of the client; first: the \
                  first exchange of a connection; medians over rounds",
@@ -86,6 +90,17 @@ const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         of: CaseKind::RoundTrips,
+        is_set_up: true,
+        title: SET_UPS,
+        remark: "p50: from the connect call to the first answer; packets, bytes and CPU of both ends: the whole \
+                 connection; medians over rounds",
+        columns: "latency_p50_ns latency_p50_ns~/2 latency_p90_ns/4 latency_p99_ns/3 set_up_round_trips set_up_packets \
+                  set_up_bytes set_up_cpu_ns lost_with_unexplained/1",
+        below: |_, _, _| {},
+    },
+    TableSpec {
+        of: CaseKind::RoundTrips,
+        is_set_up: false,
         title: "Round trips",
         remark: "latency of a round trip; 95 %: interval of p50 over rounds; CPU of both ends",
         columns: "latency_p50_ns latency_p50_ns~/2 latency_p90_ns/4 latency_p99_ns latency_p999_ns/1 latency_max_ns \
@@ -119,11 +134,20 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
     let of = |kind: CaseKind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
     for sheet in TABLES {
         let groups = of(sheet.of);
+        let groups: Vec<&Group<'_>> =
+            groups.into_iter().filter(|group| is_set_up(group) == sheet.is_set_up).collect();
         if !groups.is_empty() {
             let shown = sheet.show(page, &groups);
             (sheet.below)(page, &groups, &shown);
         }
     }
+}
+
+pub(super) const SET_UPS: &str = "Set-ups";
+
+/// Whether the group's cases measure set-ups.
+pub(super) fn is_set_up(group: &Group<'_>) -> bool {
+    group.rows.iter().any(|row| row.primary().set_up.is_some())
 }
 
 impl TableSpec {

@@ -25,6 +25,7 @@ pub(super) const GRPC: SocketTransport = SocketTransport {
             stream: "one streaming call, or the unary calls of one client",
             runtime: "the end's own thread polls it and waits in poll(2); no timers",
             defaults: "hyper's windows of 5 MiB (client) and 1 MiB (server); no compression; `nodelay` on",
+            ..Library::UNNAMED
         }),
         ..LAYERED
     },

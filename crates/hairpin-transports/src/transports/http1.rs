@@ -28,6 +28,7 @@ pub(super) const HTTP1: SocketTransport = SocketTransport {
             stream: "one connection",
             runtime: "the end's own thread polls it and waits in poll(2); no timers",
             defaults: "`nodelay` on; read buffer of 8 KiB at first",
+            ..Library::UNNAMED
         }),
         ..LAYERED
     },

@@ -29,6 +29,7 @@ pub(super) const HTTP2: SocketTransport = SocketTransport {
             stream: "one HTTP/2 stream, or the requests of one client",
             runtime: "the end's own thread polls it and waits in poll(2); no timers",
             defaults: "windows of 5 MiB (client) and 1 MiB (server); frames of 16 KiB; no pings; `nodelay` on",
+            ..Library::UNNAMED
         }),
         ..LAYERED
     },

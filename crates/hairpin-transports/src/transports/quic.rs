@@ -1,6 +1,7 @@
 //! QUIC streams over UDP (RFC 9000) with quinn, on one connection for each client. Each wire is one bidirectional stream.
 
 use hairpin_model::card::Library;
+use hairpin_model::flow::Opening;
 use hairpin_model::options::OptionName;
 use hairpin_model::{Card, RoughRoundTrip};
 
@@ -32,7 +33,8 @@ pub(super) const QUIC: SocketTransport = SocketTransport {
 /// Datagrams of 1 200 B of payload (RFC 9000, section 14), with the headers of UDP and IPv4.
 pub(super) const MIN_MTU_BYTES: u32 = 1_228;
 
-pub(super) const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Priority];
+pub(super) const OPTIONS: &[OptionName] =
+    &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Congestion, OptionName::Priority, OptionName::Gso];
 
 pub(super) const LIBRARY: Library = Library {
     name: "quinn",
@@ -40,6 +42,9 @@ pub(super) const LIBRARY: Library = Library {
     message: "the bytes of one send, in STREAM frames, sent at once",
     stream: "one bidirectional stream",
     runtime: "the end's own thread polls it and waits in poll(2); timers for acknowledgments, losses and pacing",
-    defaults: "cubic; GSO and GRO if the kernel has them; MTU discovery up to 1452 B; stream window 1.25 MB; no idle time-out; \
+    defaults: "GSO and GRO if the kernel has them; MTU discovery up to 1452 B; stream window 1.25 MB; no idle time-out; \
                10 000 streams",
+    options: &[OptionName::Congestion, OptionName::Gso],
+    congestion_controls: &["cubic", "newreno", "bbr"],
+    openings: &[Opening::Cold, Opening::Resumed, Opening::ZeroRtt],
 };

@@ -38,6 +38,7 @@ pub(super) const TCP_STREAMS: SocketTransport = SocketTransport {
             stream: "the frames with its number",
             runtime: "the end's own thread polls it and waits in poll(2); no timers",
             defaults: "no flow control by stream; `nodelay` on",
+            ..Library::UNNAMED
         }),
         ..LAYERED
     },

@@ -1,8 +1,10 @@
 //! TLS 1.3 over TCP (RFC 8446) with rustls. One record for each send, of at most 16 KiB of data.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use hairpin_model::card::Library;
+use hairpin_model::flow::Opening;
 use hairpin_model::trace::End;
 use hairpin_model::{Card, RoughRoundTrip};
 use rustls::{ClientConnection, Connection as Tls, ServerConnection};
@@ -28,6 +30,8 @@ pub(super) const TLS: SocketTransport = SocketTransport {
             stream: "one connection",
             runtime: "none: it reads and writes the blocking socket; no timers",
             defaults: "TLS 1.3, AES-256-GCM with ring, an Ed25519 certificate; no session tickets; Nagle's algorithm on",
+            openings: &[Opening::Cold, Opening::Resumed],
+            ..Library::UNNAMED
         }),
         ..LAYERED
     },
@@ -38,15 +42,19 @@ pub(super) const TLS: SocketTransport = SocketTransport {
 fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
     let (kind, setup, end) = (connected.kind, connected.setup, connected.end);
     let error = |source| failed("set up TLS for", "a connection", source, "");
-    let identity = Identity::of(&setup.cookie, &[]).map_err(error)?;
+    let identity = Identity::of(setup, &[]).map_err(error)?;
+    let (client, server) = (Arc::clone(&identity.client), Arc::clone(&identity.server));
     let tls = match end {
-        End::Client => ClientConnection::new(identity.client, server_name()).map(Tls::from),
-        End::Server => ServerConnection::new(identity.server).map(Tls::from),
+        End::Client => ClientConnection::new(client, server_name()).map(Tls::from),
+        End::Server => ServerConnection::new(server).map(Tls::from),
     };
     let mut tls = tls.map_err(|source| error(io::Error::other(source)))?;
     let mut io = connected.into_io();
     let handshake = tls.complete_io(&mut io);
     handshake.map_err(|source| handshake_failed("TLS", setup, source))?;
+    if end == End::Server {
+        identity.on_accepted().map_err(error)?;
+    }
     let stored = tls.process_new_packets().map(|state| state.plaintext_bytes_to_read()).unwrap_or(0);
     connection(&kind, setup, TlsSession { io, tls, stored })
 }

@@ -31,6 +31,7 @@ pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
             stream: "one connection",
             runtime: "none: it reads and writes the blocking socket; no timers",
             defaults: "read buffer 128 KiB; no compression; `nodelay` on",
+            ..Library::UNNAMED
         }),
         ..LAYERED
     },

@@ -1,23 +1,31 @@
 //! QUIC with quinn (RFC 9000), on the socket on which the hello took place.
 //!
-//! Each stream begins with one byte in each direction, so that it exists at both ends before the first message.
+//! Each stream begins with one byte in each direction, so that it exists at both ends before the first message, unless it opens
+//! with its first message.
 
 use std::fmt;
+use std::fs::File;
 use std::future::Future;
-use std::io::{self, IoSliceMut};
+use std::io::{self, BufWriter, IoSliceMut};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use hairpin_model::flow::Opening;
+use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{Fact, fact_names};
+use quinn::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use quinn::{
-    AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectionError, Endpoint, EndpointConfig, ReadError, RecvStream,
-    SendDatagramError, SendStream, ServerConfig, TransportConfig, UdpPoller, WriteError,
+    AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectionError, Endpoint, EndpointConfig, QlogConfig, QlogStream,
+    ReadError, RecvStream, SendDatagramError, SendStream, ServerConfig, TransportConfig, UdpPoller, WriteError,
+    ZeroRttAccepted,
 };
 
 use super::identity::{Identity, SERVER_NAME};
@@ -26,7 +34,6 @@ use super::port::{Driven, Form};
 use super::runtime::{Handle, Runtime};
 use crate::linux::wires::hello::is_icmp_error;
 use crate::linux::wires::socket_kind::Connected;
-use crate::linux::wires::socket_kind::facts;
 use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
 use crate::wires::failed;
 
@@ -55,18 +62,24 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     let mut runtime = Runtime::new(connected.socket.try_clone().map_err(error)?);
     let handle = runtime.handle();
     let established = Arc::new(OnceLock::new());
-    let (endpoint, client) = endpoint(&handle, &setup, end, &established).map_err(error)?;
+    let identity = Identity::of(&setup, &[PROTOCOL]).map_err(error)?;
+    let (endpoint, client, chosen) = endpoint(&handle, &setup, end, &established, &identity).map_err(error)?;
     let timeout = setup.opening_timeout();
+    let (is_early, spawner) = (setup.opening == Some(Opening::ZeroRtt), handle.clone());
     let connecting = async move {
         match client {
             Some(client) => {
                 let connecting = endpoint.connect_with(client, peer, SERVER_NAME);
                 let connecting = connecting.map_err(io::Error::other)?;
-                Ok::<_, io::Error>((connecting.await?, endpoint))
+                let (connection, accepted) = established_by(connecting, is_early).await?;
+                if let Some(accepted) = accepted {
+                    spawner.spawn(Box::pin(close_unless(accepted, connection.clone())));
+                }
+                Ok::<_, io::Error>((connection, endpoint))
             }
             None => {
                 let incoming = endpoint.accept().await.ok_or(io::ErrorKind::NotConnected)?;
-                Ok((incoming.await?, endpoint))
+                Ok((established_by(incoming.accept()?, is_early).await?.0, endpoint))
             }
         }
     };
@@ -76,7 +89,8 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     drop(established.set(connection.clone()));
     let (of_facts, closing, socket) = (connection.clone(), connection.clone(), connected.socket);
     let facts = move || {
-        let mut facts = facts(&socket, kind.family, kind.options);
+        let mut facts = kind.facts(&socket);
+        facts.extend(chosen.clone());
         facts.extend(statistics(&of_facts));
         facts
     };
@@ -86,44 +100,107 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     });
     let accepted = Accepted::default();
     if end == End::Server {
-        handle.spawn(Box::pin(accept_streams(connection.clone(), accepted.clone(), handle.clone(), carrier)));
+        identity.on_accepted().map_err(error)?;
+        let (streams, spawner) = (accepted.clone(), handle.clone());
+        handle.spawn(Box::pin(accept_streams(
+            connection.clone(),
+            streams,
+            spawner,
+            carrier,
+            setup.opens_with_message,
+        )));
     }
     Ok(Box::new(QuicConnection { driven, connection, carrier, accepted, next: 0, setup }))
 }
 
-/// Returns an endpoint on the connected socket, and the configuration of a client.
+/// Waits until the connection is established, or with 0-RTT until it can send.
+async fn established_by(
+    connecting: quinn::Connecting,
+    is_early: bool,
+) -> Result<(quinn::Connection, Option<ZeroRttAccepted>), ConnectionError> {
+    if !is_early {
+        return Ok((connecting.await?, None));
+    }
+    match connecting.into_0rtt() {
+        Ok((connection, accepted)) => Ok((connection, Some(accepted))),
+        // Without a ticket, which the first connections of a round do not have.
+        Err(connecting) => Ok((connecting.await?, None)),
+    }
+}
+
+/// Ends the connection of a client whose first message was rejected.
+async fn close_unless(accepted: ZeroRttAccepted, connection: quinn::Connection) {
+    if !accepted.await {
+        connection.close(1_u32.into(), b"0-RTT data rejected");
+    }
+}
+
+/// The transport parameters with the options of the library, and the facts of these options.
+fn transport_config(setup: &Setup, end: End, has_gso: bool) -> io::Result<(TransportConfig, [Fact; 2])> {
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(MAX_STREAMS.into()).max_idle_timeout(None);
+    let control = setup.options.get(OptionName::Congestion).unwrap_or("cubic");
+    match control {
+        "cubic" => transport.congestion_controller_factory(Arc::new(CubicConfig::default())),
+        "newreno" => transport.congestion_controller_factory(Arc::new(NewRenoConfig::default())),
+        "bbr" => transport.congestion_controller_factory(Arc::new(BbrConfig::default())),
+        _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "the library has no such congestion control")),
+    };
+    let gso = has_gso && setup.options.get(OptionName::Gso) != Some("off");
+    transport.enable_segmentation_offload(gso);
+    transport.qlog_stream(qlog(end));
+    let facts = [
+        Fact::word(&format!("option.{}", OptionName::Congestion), control.to_owned()),
+        Fact::word(&format!("option.{}", OptionName::Gso), if gso { "on" } else { "off" }.to_owned()),
+    ];
+    Ok((transport, facts))
+}
+
+/// The log of a connection (IETF draft-ietf-quic-qlog-main-schema), in the folder that the environment variable `QLOGDIR` names.
+fn qlog(end: End) -> Option<QlogStream> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let folder = std::env::var_os("QLOGDIR")?;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("hairpin-{}-{number}-{}.sqlog", std::process::id(), end.word());
+    let file = File::options().write(true).create_new(true).open(Path::new(&folder).join(name)).ok()?;
+    let mut config = QlogConfig::default();
+    config.writer(Box::new(BufWriter::new(file)));
+    config.into_stream()
+}
+
+/// Returns an endpoint on the connected socket, the configuration of a client, and the facts of the library's options.
 fn endpoint(
     handle: &Handle,
     setup: &Setup,
     end: End,
     established: &Established,
-) -> io::Result<(Endpoint, Option<ClientConfig>)> {
-    let identity = Identity::of(&setup.cookie, &[PROTOCOL])?;
-    let mut transport = TransportConfig::default();
-    transport.max_concurrent_bidi_streams(MAX_STREAMS.into()).max_idle_timeout(None);
+    identity: &Identity,
+) -> io::Result<(Endpoint, Option<ClientConfig>, [Fact; 2])> {
+    let (client_config, server_config) = (Arc::clone(&identity.client), Arc::clone(&identity.server));
+    let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
+    let (transport, chosen) = transport_config(setup, end, state.max_gso_segments() > 1)?;
     let transport = Arc::new(transport);
     let (mut server, mut client) = (None, None);
     match end {
         End::Client => {
-            let crypto = QuicClientConfig::try_from(identity.client).map_err(io::Error::other)?;
+            let crypto = QuicClientConfig::try_from(client_config).map_err(io::Error::other)?;
             let mut config = ClientConfig::new(Arc::new(crypto));
             config.transport_config(transport);
             client = Some(config);
         }
         End::Server => {
-            let crypto = QuicServerConfig::try_from(identity.server).map_err(io::Error::other)?;
+            let crypto = QuicServerConfig::try_from(server_config).map_err(io::Error::other)?;
             let mut config = ServerConfig::with_crypto(Arc::new(crypto));
             config.transport_config(transport);
             server = Some(config);
         }
     }
-    let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
     // Anyone can send ICMP errors over a network.
     let established = setup.server.is_none().then(|| Arc::clone(established));
     let socket = Arc::new(QuicSocket { handle: handle.clone(), state, established });
     let runtime = Arc::new(QuicRuntime(handle.clone()));
     let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
-    Ok((endpoint, client))
+    Ok((endpoint, client, chosen))
 }
 
 /// The library's counters of the connection.
@@ -187,7 +264,13 @@ fn failure(error: &ConnectionError) -> Option<String> {
     (!is_closed).then(|| error.to_string())
 }
 
-async fn accept_streams(connection: quinn::Connection, accepted: Accepted, handle: Handle, carrier: Carrier) {
+async fn accept_streams(
+    connection: quinn::Connection,
+    accepted: Accepted,
+    handle: Handle,
+    carrier: Carrier,
+    opens_with_message: bool,
+) {
     let error = loop {
         match connection.accept_bi().await {
             // Mailboxes stay, also those of streams that have ended.
@@ -197,7 +280,7 @@ async fn accept_streams(connection: quinn::Connection, accepted: Accepted, handl
             Ok((send, receive)) => {
                 let mailbox = accepted.next();
                 let stream = Stream { connection: connection.clone(), mailbox, carrier, handle: handle.clone() };
-                handle.spawn(Box::pin(stream.serve(send, receive)));
+                handle.spawn(Box::pin(stream.serve(send, receive, opens_with_message)));
             }
             Err(error) => break error,
         }
@@ -214,18 +297,17 @@ struct Stream {
 }
 
 impl Stream {
-    async fn serve(self, mut send: SendStream, mut receive: RecvStream) {
-        let opened = receive.read_exact(&mut [0]).await.is_ok() && send.write_all(&[0]).await.is_ok();
+    async fn serve(self, mut send: SendStream, mut receive: RecvStream, opens_with_message: bool) {
+        let opened =
+            opens_with_message || receive.read_exact(&mut [0]).await.is_ok() && send.write_all(&[0]).await.is_ok();
         self.run(opened, send, receive).await;
     }
 
     async fn open(self, opens_with_message: bool) {
         match self.connection.open_bi().await {
             Ok((mut send, mut receive)) => {
-                if opens_with_message {
-                    self.mailbox.on_opened();
-                }
-                let opened = send.write_all(&[0]).await.is_ok() && receive.read_exact(&mut [0]).await.is_ok();
+                let opened = opens_with_message
+                    || send.write_all(&[0]).await.is_ok() && receive.read_exact(&mut [0]).await.is_ok();
                 self.run(opened, send, receive).await;
             }
             Err(error) => self.mailbox.on_gone(failure(&error)),
@@ -343,7 +425,11 @@ impl Connection for QuicConnection {
 
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError> {
         self.check_next()?;
-        self.wire(self.accepted.get(self.next))
+        let mailbox = self.accepted.get(self.next);
+        if self.setup.opens_with_message {
+            mailbox.on_opened();
+        }
+        self.wire(mailbox)
     }
 }
 

@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use hairpin_model::card::Protocol;
 use socket2::{SockAddr, Socket};
 
 use crate::system::descriptor::{READABLE, poll, poll_all};
@@ -58,6 +59,22 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const MAX_ICMP_ERRORS: u32 = 8;
 /// Maximum connections that have not sent their hello yet. One more closes the oldest.
 const MAX_PENDING: usize = 16;
+
+/// Packets and bytes, with IPv4 headers, that a hello adds to a connection across a link, both ways. A stream's hello is
+/// acknowledged; its TCP headers have time stamps.
+pub fn hello_on_the_wire(protocol: Protocol) -> [u64; 2] {
+    const IPV4_UDP_BYTES: u64 = 28;
+    const IPV4_TCP_BYTES: u64 = 52;
+    let bytes = HELLO_BYTES as u64;
+    match protocol {
+        Protocol::Udp => {
+            let packets = 3 + u64::from(WELCOMES_ACROSS_A_LINK);
+            [packets, packets * (bytes + IPV4_UDP_BYTES)]
+        }
+        Protocol::Tcp => [2, bytes + 2 * IPV4_TCP_BYTES],
+        _ => [0, 0],
+    }
+}
 
 /// Whether a datagram is a hello of any kind with any cookie; other datagrams are messages.
 pub fn is_hello(datagram: &[u8]) -> bool {
@@ -231,11 +248,11 @@ pub(crate) fn accept(
         let datagram = receive_datagram(socket, cookie).map_err(error("receive a hello at"))?;
         let Some(Datagram { from, header, message }) = datagram else { continue };
         match message {
-            // If the challenge cannot be sent, the client sends another hello.
-            Some((HelloKind::Hello, _)) => {
+            // If the challenge cannot be sent, the client sends another hello. A confirmation may be one of the previous call.
+            Some((HelloKind::Hello | HelloKind::Confirm, echoed)) if echoed != nonce => {
                 drop(socket.send_to(&encode_hello(HelloKind::Challenge, cookie, &nonce), &from))
             }
-            Some((HelloKind::Confirm, echoed)) if echoed == nonce => {
+            Some((HelloKind::Confirm, _)) => {
                 socket.connect(&from).map_err(error("connect to a client from"))?;
                 received::report_headers(socket.as_fd(), false);
                 connected()?;

@@ -1,7 +1,8 @@
 //! Wires over connection-oriented sockets (TCP, Unix stream and seqpacket) and datagram sockets (UDP, Unix datagram).
 
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use hairpin_model::trace::End;
 use socket2::{SockAddr, Socket};
@@ -12,9 +13,9 @@ use super::socket_kind::Connected;
 pub(crate) use super::socket_kind::{SocketKind, facts, local_address};
 use super::socket_port::SocketPort;
 use crate::linux::binding;
-use crate::options::{self, Family, Moment};
+use crate::options::{Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
-use crate::system::received;
+use crate::system::{received, sockopt};
 use crate::wire::{Connection, Listener, PassedSocket, Setup, TransportError};
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, second_connection, slice, unreached};
@@ -28,7 +29,7 @@ fn connection(
     handshake: Handshake,
     end: End,
 ) -> Result<Box<dyn Connection>, TransportError> {
-    options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
+    kind.set_options(&socket, setup, Moment::Connected)?;
     // Removes the time-out of a Unix socket's connect, which would set a timer in every later call.
     let reset = socket.set_write_timeout(None);
     reset.map_err(|source| failed("reset the time-out of", "the socket", source, ""))?;
@@ -140,7 +141,9 @@ pub(super) fn connect(
     binding::apply(&socket, &setup.binding)?;
     if kind.is_datagram() {
         socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
+        let began = Instant::now();
         let handshake = hello::connect(&socket, kind.transport, address, setup)?;
+        note_hello(setup, began);
         return connection(kind, socket, setup, handshake, End::Client);
     }
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
@@ -166,8 +169,27 @@ pub(super) fn connect(
     }
     let header = if reports_header { received::last_packet_header(socket.as_fd()) } else { None };
     received::report_headers(socket.as_fd(), false);
+    let began = Instant::now();
     hello::send_hello(&socket, address, &setup.cookie)?;
+    if setup.hello_ns.is_some() {
+        // The first bytes would otherwise wait behind the hello (Nagle's algorithm).
+        let mut left = Deadline::new(timeout);
+        let is_in_flight = || sockopt::sender_state(socket.as_fd()).is_some_and(|state| state.in_flight_bytes > 0);
+        while is_in_flight() && left.left().is_some() {
+            std::thread::sleep(ACKNOWLEDGMENT_CHECK);
+        }
+        note_hello(setup, began);
+    }
     connection(kind, socket, setup, Handshake { ignored: 0, header }, End::Client)
+}
+
+/// Interval of the checks whether the hello is acknowledged.
+const ACKNOWLEDGMENT_CHECK: Duration = Duration::from_millis(1);
+
+fn note_hello(setup: &Setup, began: Instant) {
+    if let Some(hello_ns) = &setup.hello_ns {
+        hello_ns.store(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
 }
 
 /// Connects within `timeout`.

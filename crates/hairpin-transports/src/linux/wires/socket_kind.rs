@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
-use hairpin_model::{Fact, fact_names};
+use hairpin_model::{Fact, Options, fact_names};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::hello::Handshake;
@@ -44,6 +44,8 @@ pub(crate) struct SocketKind {
     pub(crate) socket_type: Type,
     pub(crate) protocol: Option<Protocol>,
     pub(crate) options: &'static [OptionName],
+    /// Those of them that the library on the socket implements.
+    pub(crate) library_options: &'static [OptionName],
     /// The protocol on the socket, if any.
     pub(crate) layer: Option<Layer>,
 }
@@ -53,8 +55,22 @@ impl SocketKind {
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
         let socket = Socket::new(self.domain(), self.socket_type, self.protocol)
             .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
-        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
+        self.set_options(&socket, setup, Moment::Opened)?;
         Ok(socket)
+    }
+
+    /// Sets the options that the kernel implements.
+    pub(super) fn set_options(&self, on: &Socket, setup: &Setup, moment: Moment) -> Result<(), TransportError> {
+        let of_library = |options: Options, name: &OptionName| options.without(*name);
+        let options = self.library_options.iter().fold(setup.options.clone(), of_library);
+        options::apply(on.as_fd(), self.family, &options, moment)
+    }
+
+    /// The facts of a socket, without the options of the library.
+    pub(crate) fn facts(&self, socket: &Socket) -> Vec<Fact> {
+        let is_kernel = |name: &OptionName| !self.library_options.contains(name);
+        let names: Vec<OptionName> = self.options.iter().copied().filter(is_kernel).collect();
+        facts(socket, self.family, &names)
     }
 
     /// Takes ownership of a passed socket, and sets its options.
@@ -71,7 +87,7 @@ impl SocketKind {
             return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "wrong type or protocol")));
         }
         socket.set_nonblocking(false).map_err(error)?;
-        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
+        self.set_options(&socket, setup, Moment::Opened)?;
         Ok(socket)
     }
 

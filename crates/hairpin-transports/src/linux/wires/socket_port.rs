@@ -12,7 +12,7 @@ use socket2::{Socket, Type};
 use super::hello::{self, Handshake, HelloKind};
 use super::offload::Offload;
 use super::port::{BatchResult, Miss, Port, unsupported};
-use super::socket_kind::{SocketKind, facts};
+use super::socket_kind::SocketKind;
 use super::stamping::{Completions, Stamping};
 use crate::batch::Batch;
 use crate::options::{self, Family};
@@ -385,7 +385,7 @@ impl Port for SocketPort {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let mut facts = facts(&self.socket, self.kind.family, self.kind.options);
+        let mut facts = self.kind.facts(&self.socket);
         if self.kind.has_tcp_info() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
             facts.extend(sockopt::ecn(self.socket.as_fd()).map(|ecn| Fact::word(fact_names::ECN, ecn)));

@@ -32,8 +32,11 @@ pub(crate) struct SocketTransport {
 
 impl SocketTransport {
     fn kind(&self) -> SocketKind {
-        let Self { card: Card { name: transport, options, .. }, family, socket_type, protocol, layer, .. } = *self;
-        SocketKind { transport, family, socket_type, protocol, options, layer }
+        let Self {
+            card: Card { name: transport, options, library, .. }, family, socket_type, protocol, layer, ..
+        } = *self;
+        let library_options = library.map_or(&[][..], |library| library.options);
+        SocketKind { transport, family, socket_type, protocol, options, library_options, layer }
     }
 
     /// Opens a socket and binds it to the server's address and port, or to an unused name that the kernel chooses
