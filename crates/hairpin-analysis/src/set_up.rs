@@ -44,3 +44,55 @@ pub(crate) fn set_up(
     };
     Some(if opening == Opening::Cold { SetUp::Cold(figures) } else { SetUp::Warm(figures) })
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::flow::ConnectionUse;
+    use hairpin_model::{Case, CaseSummary, LinkRecord};
+
+    use super::*;
+    use crate::fixture::{Fixture, paced};
+
+    const EXCHANGE_NS: u64 = 20_000_000;
+
+    /// The summary of rounds of 10 connections with that opening, which take that many exchanges.
+    fn summary(opening: Opening, round_trips: u64, link: Option<LinkRecord>) -> CaseSummary {
+        let flow =
+            Flow { opening: Some(opening), connection_use: ConnectionUse::PerMessage, ..Flow::ping_pong("quic") };
+        let samples = paced(1_000_000_000, &[((round_trips - 1) * EXCHANGE_NS, EXCHANGE_NS); 10]);
+        let mut fixture = Fixture::new();
+        for round in 0..8 {
+            fixture.round_with(&Case::of(flow.clone()), round, &samples, |measured| {
+                measured.flows[0].opened = Some(Opened { connections: 10, hello_packets: 6, hello_bytes: 408 });
+                measured.flows[0].ledger.sent = 10;
+                measured.ends.iter_mut().for_each(|end| end.cpu_ns = 10_000_000);
+                measured.link.clone_from(&link);
+            });
+        }
+        fixture.run().cases.remove(0)
+    }
+
+    fn value(figure: Option<Figure>) -> Option<f64> {
+        figure.map(|figure| figure.value)
+    }
+
+    #[test]
+    fn the_hello_is_not_among_the_packets_and_bytes_of_a_connection() {
+        let mut link = LinkRecord::default();
+        (link.packets.entered, link.up.in_bytes, link.down.in_bytes) = (260, 10_000, 20_000);
+        let summary = summary(Opening::Cold, 2, Some(link));
+        let Some(SetUp::Cold(figures)) = &summary.primary().set_up else { panic!("{summary:?}") };
+        assert_eq!((value(figures.packets), value(figures.bytes)), (Some(20.0), Some(2592.0)));
+        assert_eq!(figures.round_trips, Some(2.0));
+        let ends = summary.ends.len() as f64;
+        assert_eq!(value(figures.cpu_ns), Some(ends * 1e6));
+    }
+
+    #[test]
+    fn without_a_link_only_time_and_cpu_are_known() {
+        let summary = summary(Opening::ZeroRtt, 1, None);
+        let Some(SetUp::Warm(figures)) = &summary.primary().set_up else { panic!("{summary:?}") };
+        assert_eq!((value(figures.packets), value(figures.bytes)), (None, None));
+        assert_eq!(figures.round_trips, Some(1.0));
+    }
+}

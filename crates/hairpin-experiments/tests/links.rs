@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::common::{
-    LOSSY, NARROW, Plan, SATELLITE, capabilities, every, measured, next, plan_on, refusal, round_trip, turned,
+    LOSSY, NARROW, Plan, SATELLITE, SLOW, capabilities, every, measured, next, plan_on, refusal, round_trip, turned,
 };
 use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
@@ -41,13 +41,19 @@ fn links(plan: &Plan) -> Vec<(&str, Option<&str>)> {
 }
 
 #[test]
-fn by_default_every_experiment_but_streams_uses_the_loopback() {
+fn by_default_only_streams_and_set_ups_cross_a_link() {
     for experiment in every() {
         let plan = plan_on(&capabilities(), &experiment, &[]).unwrap();
-        let loses = experiment.name == "streams";
-        let expected = if loses { LOSSY } else { LOOPBACK };
+        let expected = match experiment.name {
+            "streams" => LOSSY,
+            "set-up" => SLOW,
+            _ => LOOPBACK,
+        };
         assert!(links(&plan).iter().all(|link| *link == (expected, None)), "{}", experiment.name);
-        assert!(loses || plan.rounds.iter().all(|order| order.link_seed == 0 && order.timeout_ns == 2_000 * MS));
+        assert!(
+            expected != LOOPBACK
+                || plan.rounds.iter().all(|order| order.link_seed == 0 && order.timeout_ns == 2_000 * MS)
+        );
     }
 }
 

@@ -33,6 +33,7 @@ mod observer;
 mod one_way_contract;
 mod one_way_loss;
 mod ordinary_user;
+mod protocols;
 mod runs;
 mod samples;
 mod saved;

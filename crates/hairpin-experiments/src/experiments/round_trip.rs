@@ -34,7 +34,8 @@ pub const ROUND_TRIP: Experiment = Experiment {
     knobs: KNOBS,
     plan,
     repeats: |case| {
-        !case.is_under_load() && matches!(case.primary().load, Load::PingPong { .. } | Load::Paced { .. })
+        let is_round_trip = matches!(case.primary().load, Load::PingPong { .. } | Load::Paced { .. });
+        is_round_trip && !case.is_under_load() && case.primary().opening.is_none()
     },
     refine: None,
 };

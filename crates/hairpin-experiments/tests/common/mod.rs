@@ -142,6 +142,9 @@ pub fn ladder() -> Vec<Card> {
 /// The default link of `streams`.
 pub(crate) const LOSSY: &str = "up.loss=1% delay=20ms";
 
+/// The default link of `set-up`.
+pub(crate) const SLOW: &str = "delay=10ms";
+
 /// Parses the known links by name or by line: the loopback, a 4 ms link without a rate, and a 600 ms link with a
 /// rate.
 fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
@@ -158,6 +161,7 @@ fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
         "loopback" => Ok(plain(Some("loopback"), "loopback", 0)),
         "bridged-vm" => Ok(plain(Some("bridged-vm"), "delay=2ms", 4_000_000)),
         "delay=2ms" => Ok(plain(None, "delay=2ms", 4_000_000)),
+        SLOW => Ok(plain(None, SLOW, 20_000_000)),
         LOSSY => Ok(KnownLink { may_lose: true, ..plain(None, LOSSY, 40_000_000) }),
         NARROW => Ok(KnownLink { mtu_bytes: 1279, ..plain(None, NARROW, 4_000_000) }),
         "satellite" | SATELLITE => Ok(KnownLink {

@@ -13,7 +13,8 @@ use crate::ensure;
 
 /// Connects two ends with the option; `None` if the transport or the kernel does not have the option.
 fn pair_with(subject: &Subject, name: OptionName) -> Result<Option<Pair>, String> {
-    if !subject.card.options.contains(&name) || !kernel::has_option(name) {
+    let is_of_library = subject.card.library.is_some_and(|library| library.options.contains(&name));
+    if is_of_library || !subject.card.options.contains(&name) || !kernel::has_option(name) {
         return Ok(None);
     }
     let options = Options::default().with(name, "on");

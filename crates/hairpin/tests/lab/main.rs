@@ -16,6 +16,7 @@ mod addresses;
 mod budget;
 mod control;
 mod crowds;
+mod decrypted;
 mod faults;
 mod feedback;
 mod firewall;

@@ -437,6 +437,13 @@ pub(crate) fn edit_json(path: &Path, change: impl FnOnce(&mut Value)) {
 }
 
 /// Whether a link can be created here. The error says why not.
+/// Whether this build has the transport.
+pub(crate) fn is_built_in(place: &Place, transport: &str) -> Result<(), String> {
+    let listed = place.json("list");
+    let is_listed = list(&listed["transports"]).iter().any(|known| known["name"] == transport);
+    is_listed.then_some(()).ok_or_else(|| format!("this build has no transport `{transport}`"))
+}
+
 pub(crate) fn can_link() -> Result<(), String> {
     can_link_as(&Place::new().json("link list"))
 }

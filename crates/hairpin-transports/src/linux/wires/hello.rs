@@ -227,18 +227,22 @@ pub(crate) fn connect(
 }
 
 /// Receives hellos on a bound datagram socket until a client confirms its hello, and connects the socket to this
-/// client. Calls `connected` before the welcome is sent.
+/// client. Calls `connected` before the welcome is sent. After an abandoned call, `nonce` has the nonce of its challenges.
 pub(crate) fn accept(
     socket: &Socket,
     address: &str,
     setup: &Setup,
+    nonce: &mut Option<Nonce>,
     is_abandoned: &mut dyn FnMut() -> bool,
     connected: &mut dyn FnMut() -> Result<(), TransportError>,
 ) -> Result<Handshake, TransportError> {
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| failed(operation, address, source, "");
     received::report_headers(socket.as_fd(), setup.server.is_some());
-    let nonce: Nonce = random::bytes().map_err(error("generate a nonce for"))?;
+    let nonce = match *nonce {
+        Some(nonce) => nonce,
+        None => *nonce.insert(random::bytes().map_err(error("generate a nonce for"))?),
+    };
     let mut ignored = 0;
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
@@ -248,11 +252,11 @@ pub(crate) fn accept(
         let datagram = receive_datagram(socket, cookie).map_err(error("receive a hello at"))?;
         let Some(Datagram { from, header, message }) = datagram else { continue };
         match message {
-            // If the challenge cannot be sent, the client sends another hello. A confirmation may be one of the previous call.
-            Some((HelloKind::Hello | HelloKind::Confirm, echoed)) if echoed != nonce => {
+            // If the challenge cannot be sent, the client sends another hello.
+            Some((HelloKind::Hello, _)) => {
                 drop(socket.send_to(&encode_hello(HelloKind::Challenge, cookie, &nonce), &from))
             }
-            Some((HelloKind::Confirm, _)) => {
+            Some((HelloKind::Confirm, echoed)) if echoed == nonce => {
                 socket.connect(&from).map_err(error("connect to a client from"))?;
                 received::report_headers(socket.as_fd(), false);
                 connected()?;

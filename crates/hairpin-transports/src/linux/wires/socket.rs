@@ -8,7 +8,7 @@ use hairpin_model::trace::End;
 use socket2::{SockAddr, Socket};
 
 use super::descriptor::DescriptorWire;
-use super::hello::{self, Handshake, PendingConnections};
+use super::hello::{self, Handshake, Nonce, PendingConnections};
 use super::socket_kind::Connected;
 pub(crate) use super::socket_kind::{SocketKind, facts, local_address};
 use super::socket_port::SocketPort;
@@ -217,6 +217,8 @@ struct DatagramListener {
     expected: u32,
     /// Set if the socket was passed after its client's hello, so that only the welcome is missing.
     confirmed: Option<Handshake>,
+    /// The nonce of the challenges so far.
+    nonce: Option<Nonce>,
     kind: SocketKind,
     setup: Setup,
 }
@@ -224,7 +226,7 @@ struct DatagramListener {
 impl DatagramListener {
     fn new(socket: Socket, confirmed: Option<Handshake>, kind: &SocketKind, setup: &Setup) -> Self {
         let address = local_address(&socket);
-        Self { socket: Some(socket), address, expected: 1, confirmed, kind: *kind, setup: setup.clone() }
+        Self { socket: Some(socket), address, expected: 1, confirmed, nonce: None, kind: *kind, setup: setup.clone() }
     }
 }
 
@@ -241,14 +243,14 @@ impl Listener for DatagramListener {
     }
 
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket: slot, address, expected, confirmed, kind, setup } = self;
+        let Self { socket: slot, address, expected, confirmed, nonce, kind, setup } = self;
         let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
         if let Some(handshake) = confirmed {
             hello::welcome(&socket, address, setup)?;
             return connection(kind, socket, setup, *handshake, End::Server);
         }
         let mut next = None;
-        let accepted = hello::accept(&socket, address, setup, is_abandoned, &mut || {
+        let accepted = hello::accept(&socket, address, setup, nonce, is_abandoned, &mut || {
             next = if *expected > 1 { Some(open_shared(&socket, kind, setup)?) } else { None };
             Ok(())
         });
@@ -260,6 +262,7 @@ impl Listener for DatagramListener {
                 return Err(error);
             }
         };
+        *nonce = None;
         *expected = expected.saturating_sub(1);
         *slot = next;
         connection(kind, socket, setup, handshake, End::Server)

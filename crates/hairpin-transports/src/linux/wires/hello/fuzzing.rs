@@ -121,7 +121,7 @@ fn server(datagrams: &[&[u8]]) {
         calls += 1;
         calls > datagrams.len() + 3
     };
-    let met = accept(&Socket::from(server), "fuzz", &setup(), &mut confirms, &mut || Ok(()));
+    let met = accept(&Socket::from(server), "fuzz", &setup(), &mut None, &mut confirms, &mut || Ok(()));
     let is_hello = |datagram: &&&[u8]| matches!(parse(datagram, &COOKIE), Some((HelloKind::Hello, _)));
     let others = datagrams.len() - datagrams.iter().filter(is_hello).count();
     assert_eq!(met.map(|met| met.ignored).ok(), Some(others as u64));

@@ -1,0 +1,88 @@
+//! A decrypted capture shows which packet was lost, and which stream waited for it.
+
+use hairpin_testing::{or_skip, program};
+use serde_json::Value;
+
+use super::support::{PROGRAM, Place, Running, can_link, is_built_in, list, text};
+
+/// Captures UDP at the far end of the link, and serves there.
+const FAR: &str = "tshark -q -i eth0 -f udp -w far.pcapng 2>far.log & capture=$!\n\
+     until grep -q Capturing far.log; do sleep 0.05; done\n\
+     trap 'kill $capture; wait $capture' TERM\n\
+     \"$0\" serve --bind $HAIRPIN_FAR --limit turn=2h >ticket 2>log & wait";
+
+/// Captures UDP at the near end, and measures.
+const NEAR: &str = "set -e\n\
+     until [ -s ticket ]; do sleep 0.05; done\n\
+     tshark -q -i eth0 -f udp -w near.pcapng 2>near.log & capture=$!\n\
+     until grep -q Capturing near.log; do sleep 0.05; done\n\
+     SSLKEYLOGFILE=keys QLOGDIR=. \"$0\" streams --transport quic --rate 300 --count 100 --warmup 300ms --rounds 1 \
+     --placement pinned --quiet --to @ticket --out run >shown || [ $? = 5 ]\n\
+     sleep 0.3; kill $capture; wait $capture || true";
+
+/// A QUIC packet: its number, and the stream and offset of its data if it has any.
+type Packet = (u64, Option<(u64, u64)>);
+
+/// The packets from the client in a capture, with the keys of the connection.
+fn packets(place: &Place, capture: &str, port: &str) -> Vec<Packet> {
+    let mut command = place.command("tshark");
+    let filter = format!("quic.packet_number && udp.dstport=={port}");
+    let fields = ["quic.packet_number", "quic.stream.stream_id", "quic.stream.offset"];
+    command.args(["-r", capture, "-o", "tls.keylog_file:keys", "-d", &format!("udp.port=={port},quic")]);
+    command.args(["-Y", &filter, "-T", "fields"]).args(fields.iter().flat_map(|field| ["-e", field]));
+    let ran = Running::start(&mut command).end().with_code(0);
+    let parsed = ran.stdout.lines().filter_map(|line| {
+        let mut fields = line.split('\t').map(|field| field.parse().ok());
+        // The first packets combine several packet numbers.
+        let number = fields.next()??;
+        Some((number, fields.next().flatten().zip(fields.next().flatten())))
+    });
+    parsed.collect()
+}
+
+#[test]
+fn the_stream_that_waits_is_that_of_the_packet_that_was_lost() {
+    or_skip!(can_link());
+    or_skip!(program("tshark"));
+    let place = Place::new();
+    or_skip!(is_built_in(&place, "quic"));
+    let mut command = place.command(PROGRAM);
+    command.args(["link", "run", "--quiet", "--link", "up.drop-data=250 delay=50ms", "--far"]);
+    command.args([
+        &format!("exec sh -c '{}' {PROGRAM}", FAR.replace('\'', "'\\''")),
+        "--",
+        "sh",
+        "-c",
+        NEAR,
+        PROGRAM,
+    ]);
+    let ran = Running::start(command.env("XDG_STATE_HOME", place.path("state"))).end();
+    // A busy machine delays the relay, which reports this.
+    assert!(ran.code == Some(0) || ran.code == Some(3) && ran.stderr.contains("warning: link-late: "), "{ran:#?}");
+
+    let run = place.json("report run");
+    let case = &run["cases"][0];
+    let server = list(&case["ends"]).iter().find(|end| end["role"] == "server").expect("it has a server");
+    let address = list(&server["facts"]).iter().find(|fact| fact["name"] == "socket.local_address");
+    let port =
+        text(&address.expect("a fact of every socket")["value"]).rsplit(':').next().expect("a port").to_owned();
+
+    let [near, far] = ["near.pcapng", "far.pcapng"].map(|capture| packets(&place, capture, &port));
+    let arrived = |number: u64| far.iter().any(|(other, _)| *other == number);
+    let lost: Vec<&Packet> = near.iter().filter(|(number, data)| data.is_some() && !arrived(*number)).collect();
+    let [(number, Some((stream, offset)))] = lost[..] else { panic!("one packet with data was lost: {lost:?}") };
+    let copies = near.iter().filter(|(_, data)| *data == Some((*stream, *offset)));
+    let copies: Vec<u64> = copies.map(|(number, _)| *number).collect();
+    assert!(copies.len() == 2 && copies[0] == *number, "its data were sent again: {copies:?}");
+
+    // The client's bidirectional streams have the numbers 0, 4, 8 and 12 (RFC 9000, section 2.1).
+    let streams = list(&case["flows"][0]["by_stream"]);
+    let late: Vec<u64> = streams.iter().map(|stream| stream["late"].as_u64().expect("a count")).collect();
+    let own = usize::try_from(stream / 4).expect("a small number");
+    assert!(late[own] >= 3 && late.iter().max() == Some(&late[own]), "stream {own} waited: {late:?}");
+    let blocked = |stream: &Value| stream["blocked_by_others"]["messages"].as_u64().expect("a count");
+    assert!(streams.iter().all(|stream| blocked(stream) < 3), "no other stream waited for it: {streams:?}");
+    let logs = std::fs::read_dir(place.path(".")).expect("the place can be read");
+    let is_qlog = |name: &str| name.ends_with("-client.sqlog");
+    assert!(logs.flatten().any(|file| file.file_name().to_str().is_some_and(is_qlog)), "a qlog was written");
+}
