@@ -8,12 +8,15 @@
 //!
 //! With `--two-hosts`, client and server are in two network namespaces, connected by a veth pair. Hairpin's server is
 //! `hairpin serve`, and Hairpin and the bare loop use the same CPUs.
+//!
+//! With `--libraries`, protocol libraries are measured, and plain programs with these libraries replace the bare loop.
 
 mod base;
 mod build;
 mod combination;
 mod hosts;
 mod judge;
+mod libraries;
 mod two_hosts;
 
 use std::path::{Path, PathBuf};
@@ -34,10 +37,15 @@ pub(crate) enum Against {
     BareLoopBetweenHosts,
     /// Another build of Hairpin.
     Build(PathBuf),
+    /// Plain programs with the protocol libraries.
+    Libraries,
 }
 
 /// Measures and prints the table. Returns whether all rules hold.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
+    if matches!(against, Against::Libraries) {
+        return libraries::run(root, profile, rounds, only);
+    }
     let combinations = Combination::all(only, matches!(against, Against::BareLoopBetweenHosts))?;
     let [hairpin, bare_loop] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
     let scratch = process::scratch("fidelity")?;
@@ -56,7 +64,7 @@ fn measure_all(
 ) -> Result<Vec<Vec<Round>>> {
     let hairpin = Build::probe(hairpin, scratch)?;
     let (old, hosts) = match against {
-        Against::BareLoop => (None, None),
+        Against::BareLoop | Against::Libraries => (None, None),
         Against::BareLoopBetweenHosts => (None, Some(TwoHosts::new(&hairpin, scratch)?)),
         Against::Build(program) => (Some(Build::probe(program, scratch)?), None),
     };
