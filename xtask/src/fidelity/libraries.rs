@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::judge::{self, Round, Rule, Verdict};
 use super::{build, cpus};
-use crate::process;
+use crate::{process, suite};
 
 const TRANSPORTS: &[&str] =
     &["tls", "tcp-streams", "websocket", "http1", "http2", "grpc", "grpc-stream", "quic", "quic-datagram"];
@@ -125,7 +125,7 @@ pub(super) fn run(root: &Path, profile: &str, rounds: usize, only: &[String]) ->
     let cases = Case::all(only)?;
     let [hairpin] = process::build(root, profile, [("hairpin", "hairpin")])?;
     // Separately: one build of both would add tokio's runtime to Hairpin's libraries.
-    let [reference] = process::build_with(root, profile, [("xtask", "bare-loop")], "xtask/libraries")?;
+    let [reference] = process::build_with(root, profile, [("xtask", "bare-loop")], suite::LIBRARIES)?;
     let scratch = process::scratch("libraries")?;
     let programs = Programs { hairpin, reference, out: scratch.join("run") };
     print_header();
