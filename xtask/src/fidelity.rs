@@ -22,7 +22,6 @@ mod two_hosts;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use crate::process;
 use base::{BareLoop, Base};
@@ -96,7 +95,7 @@ fn prepare_builds(hairpin: &Build, old: &Build, combination: Combination) -> Res
 
 /// Prepares this build and the bare loop. Runs the build once before the rounds to find its CPUs for the bare loop.
 fn prepare_bare_loop(hairpin: &Build, bare_loop: &Path, combination: Combination) -> Result<(Build, Base)> {
-    let cpus = cpus(&hairpin.run(combination, 0)?, combination.placement)?;
+    let cpus = build::cpus(&hairpin.run(combination, 0)?, combination.placement)?;
     let bare = BareLoop { program: bare_loop.to_owned(), cpus, enter: Vec::new(), server: Vec::new() };
     Ok((hairpin.clone(), Base::BareLoop(bare)))
 }
@@ -146,29 +145,4 @@ fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize
     }
     let [(first_ns, resolution_ns), (second_ns, _)] = of_base[..] else { bail!("the base did not run twice") };
     Ok(Round { base_ns: (first_ns, second_ns), hairpin_ns, resolution_ns })
-}
-
-/// Returns the CPUs of Hairpin's client and server, in the bare loop's format.
-fn cpus(run: &Value, placement: &str) -> Result<String> {
-    let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
-    let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
-    match (placement, &used[..]) {
-        ("same-cpu", [.., echo]) => Ok(format!("{echo},{echo}")),
-        ("cross-cpu", [client, echo]) => Ok(format!("{client},{echo}")),
-        _ => bail!("cannot find the CPUs of the ends for {placement}: cpus_used is {used:?}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hairpin_testing::contract::{example, with};
-    use serde_json::json;
-
-    #[test]
-    fn the_cpus_of_both_ends_are_found() {
-        assert_eq!(cpus(&example(), "cross-cpu").unwrap(), "0,1");
-        assert_eq!(cpus(&example(), "same-cpu").unwrap(), "1,1");
-        assert!(cpus(&with("/hosts/0/environment/cpus_used", json!([3])), "cross-cpu").is_err());
-    }
 }

@@ -16,8 +16,8 @@ use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
 use serde_json::Value;
 
+use super::build;
 use super::judge::{self, Round, Rule, Verdict};
-use super::{build, cpus};
 use crate::{process, suite};
 
 const TRANSPORTS: &[&str] =
@@ -140,12 +140,12 @@ impl Programs {
         let measured = self.rounds(case, rounds);
         let measured = measured.with_context(|| format!("{} {} {}", case.transport, case.load, case.placement))?;
         let holds = case.references().iter().zip(measured).map(|(reference, rounds)| print(case, reference, &rounds));
-        Ok(holds.fold(true, |all, holds| all && holds))
+        Ok(holds.collect::<Vec<bool>>().into_iter().all(|holds| holds))
     }
 
     /// Measures the rounds of a case with each reference. The first run only loads the program and finds its CPUs.
     fn rounds(&self, case: Case, rounds: usize) -> Result<Vec<Vec<Round>>> {
-        let cpus = cpus(&self.hairpin(case, 0)?, case.placement)?;
+        let cpus = build::cpus(&self.hairpin(case, 0)?, case.placement)?;
         let references = case.references();
         let mut measured = vec![Vec::new(); references.len()];
         for number in 0..rounds {

@@ -205,10 +205,9 @@ impl Write for Io {
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let count = parts.len().min(1024) as i32;
         // SAFETY: an IoSlice has the layout of an iovec; the pointer and the length describe live slices.
-        let sent = try_send(|| {
-            checked(unsafe { libc::writev(self.0, parts.as_ptr().cast(), parts.len().min(1024) as i32) })
-        });
+        let sent = try_send(|| checked(unsafe { libc::writev(self.0, parts.as_ptr().cast(), count) }));
         match sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => poll_may_send(context).map_ok(|()| 0),
             answer => Poll::Ready(answer),
