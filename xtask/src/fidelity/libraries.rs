@@ -229,7 +229,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_compared_as_the_time_per_message() {
-        let run = with("/cases/0/received_per_s", json!({"value": 2e6}));
+        let mut run = example();
+        run["cases"][0]["received_per_s"] = json!({"value": 2e6});
         assert_eq!(Load::Messages.of_hairpin(&run).unwrap(), 500.0);
         assert_eq!(Load::Bulk.of_reference(&json!({"received_per_s": 1e4})).unwrap(), 100_000.0);
         assert_eq!(Load::RoundTrip.of_hairpin(&example()).unwrap(), build::p50_ns(&example()).unwrap());
