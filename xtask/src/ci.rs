@@ -53,8 +53,10 @@ const STEPS: &[Step] = &[
     ("fmt", |state| cargo(state, &["fmt", "--all", "--check"], &[])),
     ("clippy", |state| {
         // `--all-targets` omits the lab, which has `test = false`.
-        for targets in [&["--workspace", "--all-targets"][..], &["--package", "hairpin", "--test", "lab"]] {
-            let features = ["--features", suite::SCHEMA, "--", "-D", "warnings"];
+        let all = format!("{},{}", suite::SCHEMA, suite::LIBRARIES);
+        let of_lab = ["--package", "hairpin", "--test", "lab"];
+        for (targets, features) in [(&["--workspace", "--all-targets"][..], all.as_str()), (&of_lab, suite::SCHEMA)] {
+            let features = ["--features", features, "--", "-D", "warnings"];
             cargo(state, &[&["clippy", "--quiet", "--locked"], targets, &features].concat(), &[])?;
         }
         Ok(Done::Passed(String::new()))

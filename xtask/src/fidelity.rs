@@ -8,18 +8,20 @@
 //!
 //! With `--two-hosts`, client and server are in two network namespaces, connected by a veth pair. Hairpin's server is
 //! `hairpin serve`, and Hairpin and the bare loop use the same CPUs.
+//!
+//! With `--libraries`, protocol libraries are measured, and plain programs with these libraries replace the bare loop.
 
 mod base;
 mod build;
 mod combination;
 mod hosts;
 mod judge;
+mod libraries;
 mod two_hosts;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use crate::process;
 use base::{BareLoop, Base};
@@ -34,10 +36,15 @@ pub(crate) enum Against {
     BareLoopBetweenHosts,
     /// Another build of Hairpin.
     Build(PathBuf),
+    /// Plain programs with the protocol libraries.
+    Libraries,
 }
 
 /// Measures and prints the table. Returns whether all rules hold.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
+    if matches!(against, Against::Libraries) {
+        return libraries::run(root, profile, rounds, only);
+    }
     let combinations = Combination::all(only, matches!(against, Against::BareLoopBetweenHosts))?;
     let [hairpin, bare_loop] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
     let scratch = process::scratch("fidelity")?;
@@ -56,7 +63,7 @@ fn measure_all(
 ) -> Result<Vec<Vec<Round>>> {
     let hairpin = Build::probe(hairpin, scratch)?;
     let (old, hosts) = match against {
-        Against::BareLoop => (None, None),
+        Against::BareLoop | Against::Libraries => (None, None),
         Against::BareLoopBetweenHosts => (None, Some(TwoHosts::new(&hairpin, scratch)?)),
         Against::Build(program) => (Some(Build::probe(program, scratch)?), None),
     };
@@ -88,7 +95,7 @@ fn prepare_builds(hairpin: &Build, old: &Build, combination: Combination) -> Res
 
 /// Prepares this build and the bare loop. Runs the build once before the rounds to find its CPUs for the bare loop.
 fn prepare_bare_loop(hairpin: &Build, bare_loop: &Path, combination: Combination) -> Result<(Build, Base)> {
-    let cpus = cpus(&hairpin.run(combination, 0)?, combination.placement)?;
+    let cpus = build::cpus(&hairpin.run(combination, 0)?, combination.placement)?;
     let bare = BareLoop { program: bare_loop.to_owned(), cpus, enter: Vec::new(), server: Vec::new() };
     Ok((hairpin.clone(), Base::BareLoop(bare)))
 }
@@ -138,29 +145,4 @@ fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize
     }
     let [(first_ns, resolution_ns), (second_ns, _)] = of_base[..] else { bail!("the base did not run twice") };
     Ok(Round { base_ns: (first_ns, second_ns), hairpin_ns, resolution_ns })
-}
-
-/// Returns the CPUs of Hairpin's client and server, in the bare loop's format.
-fn cpus(run: &Value, placement: &str) -> Result<String> {
-    let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
-    let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
-    match (placement, &used[..]) {
-        ("same-cpu", [.., echo]) => Ok(format!("{echo},{echo}")),
-        ("cross-cpu", [client, echo]) => Ok(format!("{client},{echo}")),
-        _ => bail!("cannot find the CPUs of the ends for {placement}: cpus_used is {used:?}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hairpin_testing::contract::{example, with};
-    use serde_json::json;
-
-    #[test]
-    fn the_cpus_of_both_ends_are_found() {
-        assert_eq!(cpus(&example(), "cross-cpu").unwrap(), "0,1");
-        assert_eq!(cpus(&example(), "same-cpu").unwrap(), "1,1");
-        assert!(cpus(&with("/hosts/0/environment/cpus_used", json!([3])), "cross-cpu").is_err());
-    }
 }

@@ -109,6 +109,9 @@ enum Chore {
         /// Run client and server in two network namespaces connected by a veth pair (tcp and udp)
         #[arg(long, conflicts_with = "against")]
         two_hosts: bool,
+        /// Compare the transports of protocol libraries with the plainest programs with these libraries
+        #[arg(long, conflicts_with_all = ["against", "two_hosts"])]
+        libraries: bool,
     },
     /// Compare Hairpin's one-way rates with the rates of a bare loop, sockperf and iperf3
     Rates {
@@ -229,9 +232,10 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             commands::run(root, &binary, brief).map(says)
         }
         Chore::Dist => dist::run(root).map(says),
-        Chore::Fidelity { profile, rounds, only, against, two_hosts } => {
+        Chore::Fidelity { profile, rounds, only, against, two_hosts, libraries } => {
             let held_against = match against {
                 Some(program) => fidelity::Against::Build(program),
+                None if libraries => fidelity::Against::Libraries,
                 None if two_hosts => fidelity::Against::BareLoopBetweenHosts,
                 None => fidelity::Against::BareLoop,
             };

@@ -125,17 +125,26 @@ pub(crate) fn build_release<const N: usize>(root: &Path, programs: [(&str, &str)
     build(root, "release", programs)
 }
 
-/// Builds programs of the workspace with a profile. Returns their paths.
+/// Builds programs of the workspace with a profile; `hairpin` has all features. Returns their paths.
 pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
+    let is_hairpin = programs.iter().any(|(package, _)| *package == "hairpin");
+    build_with(root, profile, programs, if is_hairpin { "hairpin/full" } else { "" })
+}
+
+/// Builds programs of the workspace with a profile and features. Returns their paths.
+pub(crate) fn build_with<const N: usize>(
+    root: &Path,
+    profile: &str,
+    programs: [(&str, &str); N],
+    features: &str,
+) -> Result<[PathBuf; N]> {
     let target = target(root)?;
     let mut command = cargo(root);
     command.args(["build", "--locked", "--profile", profile]);
     for (package, program) in programs {
         command.args(["--package", package, "--bin", program]);
     }
-    if programs.iter().any(|(package, _)| *package == "hairpin") {
-        command.args(["--features", "hairpin/full"]);
-    }
+    command.args(["--features", features]);
     let status = command.status().context("cannot start cargo")?;
     if !status.success() {
         bail!("cargo build --profile {profile} failed");

@@ -20,6 +20,9 @@ const MIN_CASES: u32 = 1000;
 /// Feature that makes tests check documents against their schemas. README's command omits it to save build time.
 pub(crate) const SCHEMA: &str = "hairpin-testing/schema,hairpin/full";
 
+/// Feature that adds the reference programs with the protocol libraries to `bare-loop`.
+pub(crate) const LIBRARIES: &str = "xtask/libraries";
+
 /// Targets that README's command omits, each with a name and the arguments of `cargo test`.
 const OTHERS: [(&str, &str); 2] = [
     ("lab", "--features hairpin-testing/schema,hairpin/full -p hairpin --test lab"),
@@ -36,7 +39,7 @@ pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> R
     let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     let words = command(&readme)?;
     let mut command = process::cargo(root);
-    command.args(&words).args(["--locked", "--features", SCHEMA]);
+    command.args(&words).args(["--locked", "--features", SCHEMA, "--features", LIBRARIES]);
     run(&mut command, &scratch.join("skips"), "", allowed)
 }
 

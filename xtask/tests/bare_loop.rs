@@ -61,6 +61,30 @@ fn every_case_counts_the_messages_of_its_calls() {
 }
 
 #[test]
+#[cfg(feature = "libraries")]
+fn every_library_makes_round_trips_and_counts_messages() {
+    let cpu = a_cpu();
+    let of_sockets = ["tls", "websocket"].map(|transport| (transport, "none"));
+    let of_futures = ["tcp-streams", "http1", "http2", "grpc", "grpc-stream", "quic", "quic-datagram"];
+    let of_futures = of_futures.into_iter().flat_map(|transport| [(transport, "loop"), (transport, "tokio")]);
+    for (transport, runtime) in of_sockets.into_iter().chain(of_futures) {
+        let told = |load: &str| {
+            let asked = format!("library --transport {transport} --runtime {runtime} --cpus {cpu},{cpu} {load}");
+            let output = bare_loop(&asked);
+            assert!(output.status.success(), "{asked}: {}", String::from_utf8_lossy(&output.stderr));
+            serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+        };
+        assert_eq!(told("--count 50 --warmup 5")["samples"], 50, "{transport} on {runtime}");
+        let rates = told("--size 256 --warmup-ms 5 --duration-ms 20");
+        let figure = |name: &str| rates[name].as_f64().expect(name);
+        let bytes_per_s = figure("received_per_s") * 256.0;
+        assert!(bytes_per_s > 0.0 && (figure("bytes_per_s") / bytes_per_s - 1.0).abs() < 0.1, "{transport}: {rates}");
+    }
+    let refused = bare_loop(&format!("library --transport tls --runtime tokio --cpus {cpu},{cpu}"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("tls cannot have this runtime"), "{refused:?}");
+}
+
+#[test]
 fn invalid_command_lines_are_refused() {
     for (arguments, expected) in [
         ("--transport tpc", "invalid value 'tpc' for '--transport"),

@@ -123,6 +123,17 @@ pub(super) fn p50_ns(run: &Value) -> Result<f64> {
     case["latency_ns"]["p50"]["value"].as_f64().context("the case has no p50")
 }
 
+/// Returns the CPUs of Hairpin's client and server, in the bare loop's format.
+pub(super) fn cpus(run: &Value, placement: &str) -> Result<String> {
+    let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
+    let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
+    match (placement, &used[..]) {
+        ("same-cpu", [.., echo]) => Ok(format!("{echo},{echo}")),
+        ("cross-cpu", [client, echo]) => Ok(format!("{client},{echo}")),
+        _ => bail!("cannot find the CPUs of the ends for {placement}: cpus_used is {used:?}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +179,13 @@ mod tests {
         assert!(why.contains("has no --transport in `round-trip --help`"), "{why}");
         let why = format!("{:#}", Build::probe(Path::new("/bin/false"), &scratch).unwrap_err());
         assert!(why.contains("is not a build of hairpin: exit code 1"), "{why}");
+    }
+
+    #[test]
+    fn the_cpus_of_both_ends_are_found() {
+        assert_eq!(cpus(&example(), "cross-cpu").unwrap(), "0,1");
+        assert_eq!(cpus(&example(), "same-cpu").unwrap(), "1,1");
+        assert!(cpus(&with("/hosts/0/environment/cpus_used", json!([3])), "cross-cpu").is_err());
     }
 
     #[test]

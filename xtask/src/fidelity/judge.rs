@@ -28,6 +28,8 @@ pub(super) enum Rule {
     Below(f64),
     /// The ratio is not above the base's own variation.
     NotAboveSpread,
+    /// At most 5 % above the base, shown to 2 %: the half-width of the interval; its upper bound is at most 1.08.
+    Library,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,10 @@ pub(super) fn judge(rounds: &[Round], rule: Rule) -> Judged {
         Rule::Below(share) if interval.0 < 1.0 + share => unless(Verdict::Unsure, interval.1 < 1.0 + share),
         Rule::Below(_) => Verdict::Broken,
         Rule::NotAboveSpread => unless(Verdict::Broken, ratio <= base_spread.1),
+        Rule::Library if ratio <= 1.05 => {
+            unless(Verdict::Unsure, interval.1 - interval.0 <= 0.04 && interval.1 <= 1.08)
+        }
+        Rule::Library => Verdict::Broken,
     };
     Judged { base_ns, hairpin_ns: median(&hairpin), ratio, interval, base_spread, verdict }
 }
@@ -81,6 +87,8 @@ impl Judged {
             Rule::WithinSpread => "within the bare loop's own spread".to_owned(),
             Rule::Below(share) => format!("below {:.2}", 1.0 + share),
             Rule::NotAboveSpread => "within the old build's own spread".to_owned(),
+            Rule::Library if self.interval.1 < 1.0 => "faster".to_owned(),
+            Rule::Library => "at most 5 % slower, to 2 %".to_owned(),
         };
         match self.verdict {
             Verdict::Holds => format!("holds ({rule})"),
@@ -162,9 +170,21 @@ mod tests {
     }
 
     #[test]
+    fn a_library_is_at_most_five_percent_slower_within_a_narrow_interval() {
+        let quiet = [(10_000.0, 10_000.0); 21];
+        assert_eq!(verdict(&quiet, 10_499.0, Rule::Library), Verdict::Holds);
+        assert_eq!(verdict(&quiet, 10_501.0, Rule::Library), Verdict::Broken);
+        assert_eq!(verdict(&quiet, 5_000.0, Rule::Library), Verdict::Holds);
+        assert_eq!(judge(&rounds(&quiet, 5_000.0), Rule::Library).in_words(Rule::Library), "holds (faster)");
+        let mut wide = rounds(&quiet, 10_000.0);
+        wide.iter_mut().step_by(3).for_each(|round| round.hairpin_ns = 10_500.0);
+        assert_eq!(judge(&wide, Rule::Library).verdict, Verdict::Unsure, "half-width 2.5 %");
+    }
+
+    #[test]
     fn without_rounds_no_rule_holds() {
         assert_eq!(verdict(&[], 1.0, Rule::Within(0.03)), Verdict::Broken);
-        for rule in [Rule::WithinSpread, Rule::Below(0.02), Rule::NotAboveSpread] {
+        for rule in [Rule::WithinSpread, Rule::Below(0.02), Rule::NotAboveSpread, Rule::Library] {
             assert_eq!(verdict(&[], 1.0, rule), Verdict::Broken);
         }
     }

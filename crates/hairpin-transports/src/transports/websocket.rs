@@ -55,13 +55,18 @@ fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError>
         End::Server => tungstenite::accept_with_config(io, Some(config)).map_err(|error| error.to_string()),
     };
     let socket = socket.map_err(|error| handshake_failed("WebSocket", setup, io::Error::other(error)))?;
-    connection(&kind, setup, WebSocketSession { socket, next: None, has_unsent: false })
+    let mask_bytes = if end == End::Server { 4 } else { 0 };
+    connection(&kind, setup, WebSocketSession { socket, next: None, taken: 0, mask_bytes, has_unsent: false })
 }
 
 struct WebSocketSession {
     socket: WebSocket<Io>,
     /// A message that the library had read together with an earlier one.
     next: Option<Bytes>,
+    /// Bytes of the received frames, or fewer.
+    taken: u64,
+    /// Bytes of the mask in a received frame.
+    mask_bytes: usize,
     has_unsent: bool,
 }
 
@@ -70,6 +75,12 @@ impl WebSocketSession {
         loop {
             match self.socket.read() {
                 Ok(Message::Binary(message)) => {
+                    let length_bytes = match message.len() {
+                        0..=125 => 2,
+                        126..=0xffff => 4,
+                        _ => 10,
+                    };
+                    self.taken += (length_bytes + self.mask_bytes + message.len()) as u64;
                     self.next = Some(message);
                     return Ok(true);
                 }
@@ -106,10 +117,12 @@ impl Session for WebSocketSession {
         let message = self.next.take()?;
         let bytes = message.len().min(into.len());
         into[..bytes].copy_from_slice(&message[..bytes]);
-        // Another frame may have arrived with this one.
-        self.io_mut().set_offline(true);
-        drop(self.read());
-        self.io_mut().set_offline(false);
+        // Another frame may have arrived with this one. The library clears 128 KiB at each attempt to read.
+        if self.io().received() > self.taken {
+            self.io_mut().set_offline(true);
+            drop(self.read());
+            self.io_mut().set_offline(false);
+        }
         Some(bytes)
     }
 

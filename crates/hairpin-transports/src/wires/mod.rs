@@ -131,7 +131,13 @@ impl Deadline {
         if has_given_up() {
             return None;
         }
-        let elapsed = self.started.get_or_insert_with(Instant::now).elapsed();
+        let elapsed = match self.started {
+            Some(started) => started.elapsed(),
+            None => {
+                self.started = Some(Instant::now());
+                Duration::ZERO
+            }
+        };
         self.timeout.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 

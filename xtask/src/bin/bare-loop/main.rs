@@ -11,6 +11,8 @@
 mod calls;
 mod clock;
 mod extras;
+#[cfg(feature = "libraries")]
+mod library;
 mod one_way;
 mod options;
 mod pair;
@@ -29,6 +31,9 @@ fn main() -> ExitCode {
         Some("rates") => RateOptions::parse(&arguments[1..]).and_then(|asked| {
             one_way::measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport))
         }),
+        #[cfg(feature = "libraries")]
+        Some("library") => library::Options::parse(&arguments[1..])
+            .and_then(|asked| library::measure(&asked).map_err(|why| format!("cannot measure a library: {why}"))),
         _ => Options::parse(&arguments)
             .and_then(|asked| measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport))),
     };

@@ -129,7 +129,7 @@ fn is_on(value: &str) -> Result<bool, &'static str> {
     }
 }
 
-fn cpus(value: &str) -> Result<(usize, usize), &'static str> {
+pub(crate) fn cpus(value: &str) -> Result<(usize, usize), &'static str> {
     let two = value.split_once(',').and_then(|(one, other)| Some((one.parse().ok()?, other.parse().ok()?)));
     two.ok_or("must be two numbers")
 }

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::http::{HeaderValue, Uri};
 use hyper::rt::Executor;
 use hyper::{Method, Request, Response, StatusCode};
 
@@ -273,29 +274,35 @@ pub(crate) struct Client<S> {
 impl<S: Sender> Client<S> {
     /// Fails with an error, or with `None` if the server refuses a request.
     async fn run(mut self, has_answers: bool) -> Result<(), Option<hyper::Error>> {
+        let uri = Uri::try_from(format!("http://{SERVER_NAME}/{}", self.index)).map_err(|_| None)?;
         if !has_answers {
             let body = Outgoing::Stream(self.mailbox.clone());
-            let response = self.request(Method::PUT, body).await?;
+            let response = self.request(Method::PUT, &uri, body).await?;
             self.mailbox.on_opened();
             deliver(response.into_body(), &self.mailbox).await?;
             self.mailbox.on_end();
             return Ok(());
         }
         if !self.opens_with_message {
-            deliver(self.request(Method::GET, Outgoing::empty()).await?.into_body(), &self.mailbox).await?;
+            deliver(self.request(Method::GET, &uri, Outgoing::empty()).await?.into_body(), &self.mailbox).await?;
         }
         self.mailbox.on_opened();
         while let Some(message) = self.mailbox.outgoing().await {
-            let response = self.request(Method::POST, Outgoing::Whole(Some(message))).await?;
+            let response = self.request(Method::POST, &uri, Outgoing::Whole(Some(message))).await?;
             deliver(response.into_body(), &self.mailbox).await?;
         }
         self.mailbox.on_all_sent();
         Ok(())
     }
 
-    async fn request(&mut self, method: Method, body: Outgoing) -> Result<Response<Incoming>, Option<hyper::Error>> {
-        let request = Request::builder().method(method).uri(format!("http://{SERVER_NAME}/{}", self.index));
-        let request = request.header("host", SERVER_NAME).body(body).map_err(|_| None)?;
+    async fn request(
+        &mut self,
+        method: Method,
+        uri: &Uri,
+        body: Outgoing,
+    ) -> Result<Response<Incoming>, Option<hyper::Error>> {
+        let request = Request::builder().method(method).uri(uri.clone());
+        let request = request.header("host", HeaderValue::from_static(SERVER_NAME)).body(body).map_err(|_| None)?;
         let response = self.sender.send(request).await?;
         if response.status() == StatusCode::OK { Ok(response) } else { Err(None) }
     }

@@ -88,11 +88,15 @@ impl Mailbox {
 
     /// Waits for room, and delivers a received message. Returns whether the wire is still open.
     pub(crate) async fn deliver(&self, message: Bytes) -> bool {
-        let is_open = self.room().await;
-        if is_open && !message.is_empty() {
-            self.lock().incoming.push(message);
-        }
-        is_open
+        let mut message = Some(message).filter(|message| !message.is_empty());
+        poll_fn(|context| {
+            self.poll_room(context.waker(), |incoming| {
+                if let Some(message) = message.take() {
+                    incoming.push(message);
+                }
+            })
+        })
+        .await
     }
 
     /// Delivers a received message if there is room.
@@ -105,15 +109,21 @@ impl Mailbox {
 
     /// Waits for room for a received message. Returns whether the wire is still open.
     pub(crate) async fn room(&self) -> bool {
-        poll_fn(|context| {
-            let mut state = self.lock();
-            if state.is_closed || state.incoming.has_room() {
-                return Poll::Ready(!state.is_closed);
-            }
-            state.incoming.waker = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await
+        poll_fn(|context| self.poll_room(context.waker(), |_| ())).await
+    }
+
+    /// Waits for room, and then uses it. Returns whether the wire is still open.
+    fn poll_room(&self, waker: &Waker, uses: impl FnOnce(&mut Queue)) -> Poll<bool> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Poll::Ready(false);
+        }
+        if state.incoming.has_room() {
+            uses(&mut state.incoming);
+            return Poll::Ready(true);
+        }
+        state.incoming.waker = Some(waker.clone());
+        Poll::Pending
     }
 
     /// Notes that the other end has opened the wire.

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use hairpin_model::flow::Opening;
@@ -444,7 +444,7 @@ impl fmt::Debug for QuicRuntime {
 
 impl quinn::Runtime for QuicRuntime {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        Box::pin(Timer { handle: self.0.clone(), at, key: None })
+        Box::pin(Timer { handle: self.0.clone(), at, key: None, waker: Waker::noop().clone() })
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
@@ -459,7 +459,9 @@ impl quinn::Runtime for QuicRuntime {
 struct Timer {
     handle: Handle,
     at: Instant,
+    /// The timer that is set, and what it wakes.
     key: Option<(Instant, u64)>,
+    waker: Waker,
 }
 
 impl fmt::Debug for Timer {
@@ -483,11 +485,15 @@ impl AsyncTimer for Timer {
     }
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.cancel();
         if self.at <= Instant::now() {
+            self.cancel();
             return Poll::Ready(());
         }
-        self.key = Some(self.handle.set_timer(self.at, context.waker().clone()));
+        if self.key.is_none() || !self.waker.will_wake(context.waker()) {
+            self.cancel();
+            self.waker.clone_from(context.waker());
+            self.key = Some(self.handle.set_timer(self.at, self.waker.clone()));
+        }
         Poll::Pending
     }
 }

@@ -98,15 +98,17 @@ impl Runtime {
     /// Polls the woken futures until none is woken. `readable` and `writable` say that the socket may be ready.
     pub(crate) fn drive(&mut self, readable: bool, writable: bool) {
         self.handle.on_ready(readable, writable);
-        self.handle.fire_timers();
         for _ in 0..MAX_POLLS {
-            let spawned = std::mem::take(&mut self.handle.lock().spawned);
+            let (spawned, next) = {
+                let mut state = self.handle.lock();
+                (std::mem::take(&mut state.spawned), state.woken.pop_front())
+            };
+            let is_idle = spawned.is_empty() && next.is_none();
             spawned.into_iter().for_each(|task| self.add(task));
-            let next = self.handle.lock().woken.pop_front();
-            match next {
-                Some(index) => self.poll_task(index),
-                None => return,
+            if is_idle {
+                return;
             }
+            next.into_iter().for_each(|index| self.poll_task(index));
         }
     }
 
@@ -210,26 +212,22 @@ impl Handle {
         &self.shared.socket
     }
 
+    /// Wakes the futures that wait for the socket or for an expired timer.
     fn on_ready(&self, readable: bool, writable: bool) {
         let mut state = self.lock();
         state.may_receive |= readable;
         state.may_send |= writable;
         let receiver = state.receiver.take_if(|_| readable);
-        let senders = if writable { std::mem::take(&mut state.senders) } else { Vec::new() };
+        let mut woken = if writable { std::mem::take(&mut state.senders) } else { Vec::new() };
+        if !state.timers.is_empty() {
+            let now = Instant::now();
+            while let Some(first) = state.timers.first_entry().filter(|first| first.key().0 <= now) {
+                woken.push(first.remove());
+            }
+        }
         // A waker takes the lock.
         drop(state);
-        receiver.into_iter().chain(senders).for_each(Waker::wake);
-    }
-
-    fn fire_timers(&self) {
-        let mut state = self.lock();
-        if state.timers.is_empty() {
-            return;
-        }
-        let later = state.timers.split_off(&(Instant::now(), u64::MAX));
-        let expired = std::mem::replace(&mut state.timers, later);
-        drop(state);
-        expired.into_values().for_each(Waker::wake);
+        receiver.into_iter().chain(woken).for_each(Waker::wake);
     }
 
     /// Adds a future, which is polled in the next [`Runtime::drive`].
@@ -243,14 +241,19 @@ impl Handle {
         context: &Context<'_>,
         mut call: impl FnMut(&Socket) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
-        if self.lock().may_receive {
-            match self.call(&mut call) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                answer => return Poll::Ready(answer),
-            }
-        }
         let mut state = self.lock();
-        (state.may_receive, state.receiver) = (false, Some(context.waker().clone()));
+        while state.may_receive {
+            state.system_calls += 1;
+            drop(state);
+            let answer = call(&self.shared.socket);
+            let kind = answer.as_ref().err().map(io::Error::kind);
+            if !matches!(kind, Some(io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)) {
+                return Poll::Ready(answer);
+            }
+            state = self.lock();
+            state.may_receive = kind == Some(io::ErrorKind::Interrupted);
+        }
+        state.receiver = Some(context.waker().clone());
         Poll::Pending
     }
 
@@ -292,14 +295,19 @@ impl Handle {
 
     /// Like [`Handle::poll_send`], but fails if the call cannot be made now.
     pub(crate) fn try_send<T>(&self, mut call: impl FnMut(&Socket) -> io::Result<T>) -> io::Result<T> {
-        if !self.lock().may_send {
-            return Err(io::ErrorKind::WouldBlock.into());
+        let mut state = self.lock();
+        while state.may_send {
+            state.system_calls += 1;
+            drop(state);
+            let answer = call(&self.shared.socket);
+            let kind = answer.as_ref().err().map(io::Error::kind);
+            if !matches!(kind, Some(io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)) {
+                return answer;
+            }
+            state = self.lock();
+            state.may_send = kind == Some(io::ErrorKind::Interrupted);
         }
-        let answer = self.call(&mut call);
-        if answer.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            self.lock().may_send = false;
-        }
-        answer
+        Err(io::ErrorKind::WouldBlock.into())
     }
 
     /// Waits until [`Handle::try_send`] may succeed.
@@ -310,16 +318,6 @@ impl Handle {
         }
         state.senders.push(context.waker().clone());
         Poll::Pending
-    }
-
-    fn call<T>(&self, call: &mut dyn FnMut(&Socket) -> io::Result<T>) -> io::Result<T> {
-        loop {
-            self.lock().system_calls += 1;
-            match call(&self.shared.socket) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                answer => return answer,
-            }
-        }
     }
 
     /// Notes that the last receive took all data, so that the next one need not try before the socket is ready.

@@ -33,6 +33,8 @@ impl Connected<'_> {
             more: false,
             miss: None,
             calls: 0,
+            received: 0,
+            header: [0; HEADER_END.len()],
             is_offline: false,
             deadline: Some(deadline),
         }
@@ -62,6 +64,9 @@ pub(crate) trait Session: Send + 'static {
     fn io_mut(&mut self) -> &mut Io;
 }
 
+/// The end of the header of an HTTP message.
+const HEADER_END: &[u8; 4] = b"\r\n\r\n";
+
 /// A connected socket for libraries that use [`Read`] and [`Write`].
 pub(crate) struct Io {
     port: SocketPort,
@@ -72,6 +77,10 @@ pub(crate) struct Io {
     miss: Option<Miss>,
     /// System calls to receive and to send.
     calls: u64,
+    /// Received bytes, without the header of an HTTP handshake.
+    received: u64,
+    /// The last bytes of this header; [`HEADER_END`] after its end.
+    header: [u8; HEADER_END.len()],
     is_offline: bool,
     /// Set during the handshake.
     deadline: Option<Deadline>,
@@ -102,6 +111,20 @@ impl Io {
     /// Sets whether reads return at once, without a system call.
     pub(crate) fn set_offline(&mut self, is_offline: bool) {
         self.is_offline = is_offline;
+    }
+
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    fn count_received(&mut self, mut bytes: &[u8]) {
+        while self.deadline.is_some() && self.header != *HEADER_END {
+            let Some((first, rest)) = bytes.split_first() else { return };
+            self.header.rotate_left(1);
+            self.header[HEADER_END.len() - 1] = *first;
+            bytes = rest;
+        }
+        self.received += bytes.len() as u64;
     }
 
     /// Ends the handshake, during which calls wait until the opening time-out.
@@ -141,7 +164,9 @@ impl Read for Io {
         if self.is_offline {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        self.call(READABLE, |io| io.port.receive(into, io.may_block))
+        let bytes = self.call(READABLE, |io| io.port.receive(into, io.may_block))?;
+        self.count_received(&into[..bytes]);
+        Ok(bytes)
     }
 }
 
