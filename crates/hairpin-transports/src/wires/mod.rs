@@ -12,6 +12,7 @@ pub(crate) mod ring;
 use std::io;
 use std::time::{Duration, Instant};
 
+use hairpin_model::options::OptionName;
 use hairpin_model::{Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
@@ -22,10 +23,17 @@ use crate::wire::{Setup, TransportError, Unsupported, WireError};
 /// Refuses a setup that the card does not support.
 ///
 /// # Errors
-/// [`TransportError::NoSuchOption`] or [`TransportError::Impossible`].
+/// [`TransportError::NoSuchOption`], [`TransportError::Option`] or [`TransportError::Impossible`].
 pub fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
     if let Some((name, _)) = setup.options.iter().find(|(name, _)| !card.options.contains(name)) {
         return Err(TransportError::NoSuchOption { transport: card.name, name });
+    }
+    let own_controls = card.library.map_or(&[][..], |library| library.congestion_controls);
+    if let Some(asked) = setup.options.get(OptionName::Congestion).filter(|_| !own_controls.is_empty())
+        && !own_controls.contains(&asked)
+    {
+        let source = io::Error::new(io::ErrorKind::NotFound, "the library has no such congestion control");
+        return Err(TransportError::Option { name: OptionName::Congestion, asked: asked.to_owned(), source });
     }
     if !card.waitings.contains(&setup.waiting) {
         let known: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();

@@ -11,7 +11,11 @@ use super::kernel;
 use crate::ensure;
 
 /// Returns values to set, if possible other than the defaults.
-fn trials(name: OptionName) -> Vec<String> {
+fn trials(subject: &Subject, name: OptionName) -> Vec<String> {
+    let own = subject.card.library.map_or(&[][..], |library| library.congestion_controls);
+    if name == OptionName::Congestion && !own.is_empty() {
+        return own.iter().map(|control| (*control).to_owned()).collect();
+    }
     let values: &[&str] = match name {
         OptionName::Nodelay | OptionName::Cork | OptionName::Quickack | OptionName::Gso | OptionName::Zerocopy => {
             &["on", "off"]
@@ -44,7 +48,7 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
     let options: Vec<OptionName> =
         subject.card.options.iter().copied().filter(|name| kernel::has_option(*name)).collect();
     for name in &options {
-        for asked in trials(*name) {
+        for asked in trials(subject, *name) {
             let setup = Setup { options: Options::default().with(*name, &asked), ..subject.setup(100, LONG) };
             let (client, server) = match subject.client(&setup) {
                 // Only a privileged process may increase this value (socket(7)).
@@ -80,7 +84,7 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
 
 pub(crate) fn refused(subject: &Subject) -> Checked {
     for name in OptionName::ALL.iter().filter(|name| !subject.card.options.contains(name)) {
-        let options = Options::default().with(*name, &trials(*name)[0]);
+        let options = Options::default().with(*name, &trials(subject, *name)[0]);
         let setup = Setup { options, ..subject.setup(100, SHORT) };
         let mut answers = vec![subject.connect("anywhere", &setup).map(drop)];
         if subject.has_server() {
