@@ -47,12 +47,18 @@ impl<'a> Combinations<'a> {
         self
     }
 
-    /// Removes the options of transports that lack `nodelay`, if that is only the default.
-    pub fn without_default_nodelay(self, knobs: &Knobs) -> Self {
+    /// Removes default options that a transport or a host lacks. Libraries send small messages at once, and use cubic.
+    pub fn with_alike_options(self, knobs: &Knobs, capabilities: &'a HostCapabilities) -> Self {
         let is_default = !knobs.is_given("option");
+        let known = |controls: &[String]| controls.iter().any(|control| control == "cubic");
+        let has_cubic = known(&capabilities.congestion_controls)
+            && capabilities.far.as_ref().is_none_or(|far| known(&far.congestion_controls));
         self.each_on(vec![()], move |case, (), card| {
+            let options = &mut case.primary_mut().options;
             if is_default && !card.options.contains(&OptionName::Nodelay) {
-                case.primary_mut().options = Options::default();
+                *options = Options::default();
+            } else if is_default && !has_cubic {
+                *options = std::mem::take(options).without(OptionName::Congestion);
             }
         })
     }

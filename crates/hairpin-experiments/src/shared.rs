@@ -65,10 +65,10 @@ pub fn print_link(repeat: &Repeat) -> Vec<String> {
     repeat.values("", |case| case.path.across.is_none().then(|| link(case)))
 }
 
-/// The options of experiments in which clients send small messages in a row, see
-/// [`Combinations::without_default_nodelay`](crate::combinations::Combinations::without_default_nodelay).
-pub const NODELAY_OPTION: Knob = OPTION.or(&[NODELAY]).print(|repeat| repeat.values(NODELAY, option_argument));
-const NODELAY: &str = "nodelay=on";
+/// The options of experiments that compare protocols on one path, see
+/// [`Combinations::with_alike_options`](crate::combinations::Combinations::with_alike_options).
+pub const ALIKE_OPTION: Knob = OPTION.or(&[ALIKE]).print(|repeat| repeat.values(ALIKE, option_argument));
+const ALIKE: &str = "nodelay=on,congestion=cubic";
 
 pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
     .help("Values of a net. setting, such as net.ipv4.tcp_sack=0,1; others have the defaults of a new network namespace")

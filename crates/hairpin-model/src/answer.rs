@@ -56,6 +56,26 @@ pub struct BatchGain {
     pub ratio: Option<Figure>,
 }
 
+words! {
+    /// Conditions of protocols that are compared on one path.
+    pub enum Condition: "condition" {
+        /// `yes` or `no`.
+        Encryption = "encryption",
+        /// The name of the congestion control.
+        Congestion = "congestion control",
+        /// The largest packet, as `1452 B`: the largest TCP segment, or the largest QUIC datagram.
+        PacketSize = "largest packet",
+    }
+}
+
+/// A condition that differs between transports although it is not their subject.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct Unequal {
+    pub condition: Condition,
+    /// Each value, with its transports.
+    pub values: Vec<(String, Vec<String>)>,
+}
+
 /// One statement of an answer. Cases are given by their identities; their figures are in the summaries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -68,6 +88,8 @@ pub enum Statement {
     NothingUsable,
     /// No case with usable figures can be ranked. The fields say whether any case has these properties.
     NotRanked { open_loop: bool, injected_fault: bool },
+    /// Conditions that differ between the compared transports.
+    Unequal { conditions: Vec<Unequal> },
     /// The figures of the only case.
     Single { case: String },
     /// The largest part of the latency budget of a case.

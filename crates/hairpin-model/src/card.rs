@@ -121,6 +121,8 @@ pub struct Library {
     pub options: &'static [OptionName],
     /// Its congestion controls, the default first; empty if the kernel controls congestion.
     pub congestion_controls: &'static [&'static str],
+    /// Its connections are encrypted.
+    pub is_encrypted: bool,
     /// How its connections can open.
     pub openings: &'static [Opening],
 }
@@ -136,6 +138,7 @@ impl Library {
         defaults: "",
         options: &[],
         congestion_controls: &[],
+        is_encrypted: false,
         openings: &[Opening::Cold],
     };
 }
@@ -155,6 +158,9 @@ pub struct SavedCard {
     pub cpu_only: bool,
     /// As [`Card::is_reference`].
     pub is_reference: bool,
+    /// Whether its connections are encrypted; false in earlier versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_encrypted: bool,
     /// Whether its ends may be two processes; false in earlier versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub between_processes: bool,
@@ -200,6 +206,7 @@ impl Card {
             boundaries: self.boundaries,
             cpu_only: self.cpu_only,
             is_reference: self.is_reference,
+            is_encrypted: self.library.is_some_and(|library| library.is_encrypted),
             between_processes: self.reach != Reach::Process,
         }
     }

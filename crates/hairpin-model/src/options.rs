@@ -26,7 +26,7 @@ words! {
         Tos = "tos",
         /// DSCP, 0 to 63: the upper six bits of the TOS byte.
         Dscp = "dscp",
-        /// `TCP_CONGESTION`: the congestion control's name.
+        /// `TCP_CONGESTION`: the congestion control's name. Libraries may have their own.
         Congestion = "congestion",
         /// `TCP_NOTSENT_LOWAT` in bytes.
         NotsentLowat = "notsent-lowat",
@@ -88,10 +88,12 @@ impl OptionName {
             }
             Self::Tos => "IP_TOS / IPV6_TCLASS: the whole type-of-service byte",
             Self::Dscp => "DSCP: the upper six bits of the type-of-service byte",
-            Self::Congestion => "TCP_CONGESTION: the congestion control, for instance cubic",
+            Self::Congestion => "TCP_CONGESTION, or that of a library: the congestion control, for instance cubic",
             Self::NotsentLowat => "TCP_NOTSENT_LOWAT: unsent bytes above which a socket is not writable",
             Self::Priority => "SO_PRIORITY: the queueing priority of sent packets",
-            Self::Gso => "UDP_SEGMENT and UDP_GRO: a batch goes through the kernel as one packet, if it fits",
+            Self::Gso => {
+                "UDP_SEGMENT and UDP_GRO: a batch (quic: a burst) goes through the kernel as one packet, if it fits"
+            }
             Self::Zerocopy => "SO_ZEROCOPY: send batches with MSG_ZEROCOPY; the loopback device copies anyway",
             Self::PacingRate => "SO_MAX_PACING_RATE: the maximum rate at which TCP sends segments",
         }

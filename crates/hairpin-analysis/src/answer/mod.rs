@@ -10,6 +10,7 @@ mod messages;
 mod observers;
 mod offered;
 mod one_way;
+mod parity;
 mod ranking;
 mod round_trips;
 mod statements;
@@ -45,7 +46,10 @@ pub fn answer(run: &Run) -> Answer {
         .or_else(|| streams::answer(run, &pairs))
         .or_else(|| offered::answer(run, &pairs))
         .or_else(|| under_load::answer(run, &pairs));
-    Answer { pairs, ..found.unwrap_or_else(|| vec![nothing(run)].into()) }
+    let mut answer = Answer { pairs, ..found.unwrap_or_else(|| vec![nothing(run)].into()) };
+    let after_headline = answer.statements.len().min(1);
+    answer.statements.splice(after_headline..after_headline, parity::unequal(run));
+    answer
 }
 
 /// More than half of the rounds are disturbed, and so were their repetitions.

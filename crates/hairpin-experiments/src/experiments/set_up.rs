@@ -6,7 +6,7 @@
 //!
 //! Defaults and why:
 //! - cold connections, and warm ones where the protocol has them: TLS sessions resumed, and with QUIC also 0-RTT.
-//! - `nodelay`, as in [`streams`](super::streams): clients that wait for a handshake send several small messages in a row.
+//! - the options of [`streams`](super::streams): clients that wait for a handshake send several small messages in a row.
 //! - a link of 10 ms each way: round trips dominate, so that they can be counted.
 
 use hairpin_model::flow::{ConnectionUse, Opening};
@@ -61,7 +61,7 @@ const KNOBS: &[Knob] = &[
     shared::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
-    shared::NODELAY_OPTION,
+    shared::ALIKE_OPTION,
     shared::LINK.or(&["delay=10ms"]).print(shared::print_link),
     shared::SYSCTL,
     shared::CPU_IDLE,
@@ -96,7 +96,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
             case.primary_mut().load.set_sizes(size, reply);
         })
         .in_circumstances(knobs, capabilities, |_| true)?
-        .without_default_nodelay(knobs)
+        .with_alike_options(knobs, capabilities)
         .vary(openings.len().max(1), move |case, card| {
             let own = card.library.map_or(&[Opening::Cold][..], |library| library.openings);
             let chosen = if openings.is_empty() { own } else { &openings };

@@ -10,6 +10,7 @@ pub fn earlier_cards() -> SavedCards {
         boundaries: false,
         cpu_only: false,
         is_reference: false,
+        is_encrypted: false,
         between_processes: true,
     };
     const MESSAGES: SavedCard = SavedCard { boundaries: true, ..STREAM };

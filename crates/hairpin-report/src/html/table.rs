@@ -52,7 +52,9 @@ pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<Value> {
     let of_kind = |kind: CaseKind| {
         let rows = || rows(groups).filter(|(group, _)| group.kind == kind);
         let is_optional = !matches!(kind, CaseKind::RoundTrips | CaseKind::Exchanges);
-        let is_shown = |column: &&Column| !is_optional || rows().any(|(_, row)| column.number_of(row).is_some());
+        let is_optional = |column: &Column| is_optional || column.name.starts_with("set_up_");
+        let is_shown =
+            |column: &&Column| !is_optional(column) || rows().any(|(_, row)| column.number_of(row).is_some());
         let columns: Vec<&Column> = columns(kind).split_whitespace().map(columns::by_name).filter(is_shown).collect();
         let titles: Vec<&str> = columns.iter().map(|column| column.title()).collect();
         let cells = |row: &CaseSummary| {

@@ -198,6 +198,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     };
     let max = curve.last().expect("a curve with points").latency_ns;
     let flow = FlowSummary {
+        set_up: None,
         by_stream: Vec::new(),
         flow: case.primary().clone(),
         samples,

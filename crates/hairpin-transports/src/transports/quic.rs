@@ -46,5 +46,6 @@ pub(super) const LIBRARY: Library = Library {
                10 000 streams",
     options: &[OptionName::Congestion, OptionName::Gso],
     congestion_controls: &["cubic", "newreno", "bbr"],
+    is_encrypted: true,
     openings: &[Opening::Cold, Opening::Resumed, Opening::ZeroRtt],
 };

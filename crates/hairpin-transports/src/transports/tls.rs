@@ -30,6 +30,7 @@ pub(super) const TLS: SocketTransport = SocketTransport {
             stream: "one connection",
             runtime: "none: it reads and writes the blocking socket; no timers",
             defaults: "TLS 1.3, AES-256-GCM with ring, an Ed25519 certificate; no session tickets; Nagle's algorithm on",
+            is_encrypted: true,
             openings: &[Opening::Cold, Opening::Resumed],
             ..Library::UNNAMED
         }),

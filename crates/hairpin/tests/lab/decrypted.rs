@@ -20,8 +20,8 @@ const NEAR: &str = "set -e\n\
      --placement pinned --quiet --to @ticket --out run >shown || [ $? = 5 ]\n\
      sleep 0.3; kill $capture; wait $capture || true";
 
-/// A QUIC packet: its number, and the stream and offset of its data if it has any.
-type Packet = (u64, Option<(u64, u64)>);
+/// A QUIC packet: its number, and the stream and offset of each of its STREAM frames.
+type Packet = (u64, Vec<(u64, u64)>);
 
 /// The packets from the client in a capture, with the keys of the connection.
 fn packets(place: &Place, capture: &str, port: &str) -> Vec<Packet> {
@@ -32,10 +32,11 @@ fn packets(place: &Place, capture: &str, port: &str) -> Vec<Packet> {
     command.args(["-Y", &filter, "-T", "fields"]).args(fields.iter().flat_map(|field| ["-e", field]));
     let ran = Running::start(&mut command).end().with_code(0);
     let parsed = ran.stdout.lines().filter_map(|line| {
-        let mut fields = line.split('\t').map(|field| field.parse().ok());
-        // The first packets combine several packet numbers.
-        let number = fields.next()??;
-        Some((number, fields.next().flatten().zip(fields.next().flatten())))
+        let mut fields =
+            line.split('\t').map(|field| field.split(',').filter_map(|one| one.parse().ok()).collect::<Vec<u64>>());
+        // The first datagrams have several packets each.
+        let [number] = fields.next()?[..] else { return None };
+        Some((number, fields.next()?.into_iter().zip(fields.next()?).collect()))
     });
     parsed.collect()
 }
@@ -69,9 +70,10 @@ fn the_stream_that_waits_is_that_of_the_packet_that_was_lost() {
 
     let [near, far] = ["near.pcapng", "far.pcapng"].map(|capture| packets(&place, capture, &port));
     let arrived = |number: u64| far.iter().any(|(other, _)| *other == number);
-    let lost: Vec<&Packet> = near.iter().filter(|(number, data)| data.is_some() && !arrived(*number)).collect();
-    let [(number, Some((stream, offset)))] = lost[..] else { panic!("one packet with data was lost: {lost:?}") };
-    let copies = near.iter().filter(|(_, data)| *data == Some((*stream, *offset)));
+    let lost: Vec<&Packet> = near.iter().filter(|(number, data)| !data.is_empty() && !arrived(*number)).collect();
+    let [(number, data)] = lost[..] else { panic!("one packet with data was lost: {lost:?}") };
+    let [(stream, offset)] = data[..] else { panic!("each message has a packet of its own: {data:?}") };
+    let copies = near.iter().filter(|(_, data)| data.contains(&(stream, offset)));
     let copies: Vec<u64> = copies.map(|(number, _)| *number).collect();
     assert!(copies.len() == 2 && copies[0] == *number, "its data were sent again: {copies:?}");
 

@@ -8,6 +8,7 @@ mod observers;
 mod one_way;
 mod under_load;
 
+use hairpin_model::answer::Unequal;
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::{joined, shortened};
 use hairpin_model::quantities::{change, counted, duration, factor, message_rate, share};
@@ -52,6 +53,7 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::NothingMeasured => Some("Nothing was measured: no case could be run.".to_owned()),
         Said::NothingUsable => Some(nothing_usable(run)),
         Said::NotRanked { injected_fault, .. } => Some(not_ranked(*injected_fault)),
+        Said::Unequal { conditions } => Some(unequal(conditions)),
         Said::Single { case } => Some(single(row(case)?)),
         Said::Budget { case } => Some(budget(row(case)?)),
         Said::Finding { code, case } => finding(run, code, row(case)?),
@@ -108,6 +110,16 @@ fn nothing_usable(run: &Run) -> String {
         0 => "No case has usable figures.".to_owned(),
         failed => format!("No case has usable figures: {} failed.", counted(failed as u64, "round")),
     }
+}
+
+/// Returns `Besides the protocol, these differ: encryption: no (tcp), yes (tls and quic).`
+fn unequal(conditions: &[Unequal]) -> String {
+    let of_value = |(value, transports): &(String, Vec<String>)| format!("{value} ({})", joined(transports));
+    let words = conditions.iter().map(|unequal| {
+        let values: Vec<String> = unequal.values.iter().map(of_value).collect();
+        format!("{}: {}", unequal.condition, values.join(", "))
+    });
+    format!("Besides the protocol, these differ: {}.", words.collect::<Vec<_>>().join("; "))
 }
 
 fn not_ranked(injected_fault: bool) -> String {
