@@ -19,7 +19,10 @@ use hairpin_model::{
     RoundRecord, RoundTrace, Sampled, SampledRound, SampledTrip, Samples, Sent, Stamps, Times, fact_names,
 };
 use hairpin_transports::Transport;
+use hairpin_transports::foreign::ForeignServer;
 use hairpin_transports::giving_up::has_given_up;
+use hairpin_transports::transports::find_foreign;
+use serde::{Deserialize, Serialize};
 
 use crate::barrier::Barrier;
 use crate::control::Control;
@@ -69,6 +72,24 @@ pub struct Far {
     pub dial: Dial,
     /// The binding of the flows' sockets. `dial` takes the binding of its own sockets from its credentials.
     pub binding: Binding,
+    /// Set if the server is not Hairpin's; there is then no control channel.
+    pub foreign: Option<ForeignTarget>,
+}
+
+/// A server that is not Hairpin's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ForeignTarget {
+    pub url: String,
+    /// The file with the authority that signed the server's certificate; `None` for those of the system.
+    pub roots: Option<PathBuf>,
+}
+
+impl ForeignTarget {
+    /// Reads the authorities, for the connections of a round.
+    fn open(&self) -> Result<Arc<ForeignServer>, Failure> {
+        let opened = find_foreign(&self.url).and_then(|(url, _)| ForeignServer::new(url, self.roots.as_deref()));
+        opened.map(Arc::new).map_err(|refused| Failure::new(FailureKind::Unsupported, refused.what, refused.hint))
+    }
 }
 
 /// Opens a control channel to the server on another host, with the given credentials.
@@ -213,7 +234,11 @@ pub(crate) type Traced = (RoundTrace, Option<Vec<u8>>);
 /// Runs one round: fresh ends, a fresh connection, then the client's load.
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) -> Result<Done, Failure> {
     let transport = opening::transport(&order.case.primary().transport)?;
-    let card = transport.card();
+    let foreign = engine.far.as_ref().and_then(|far| far.foreign.as_ref());
+    let card = match foreign {
+        None => transport.card(),
+        Some(_) => transport.foreign().ok_or_else(|| not_foreign(&transport.card()))?.card,
+    };
     let shares = order.case.primary().connection_use == ConnectionUse::Shared;
     if order.case.flows.len() > 1 + usize::from(shares) {
         return Err(Failure::new(
@@ -273,9 +298,10 @@ fn one_flow(
     let across = engine.far.as_ref().map(|far| far.at);
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace, across };
     let mut server = match card.answered_by {
-        AnsweredBy::Kernel => None,
+        AnsweredBy::Kernel | AnsweredBy::ForeignServer => None,
         AnsweredBy::Server => Some(serve(&host(server))?),
     };
+    let foreign = engine.far.as_ref().and_then(|far| far.foreign.as_ref()).map(ForeignTarget::open).transpose()?;
     cpu::reduce_timer_slack();
     let client = Client {
         binding: engine.far.as_ref().map_or_else(Binding::default, |far| far.binding),
@@ -286,6 +312,7 @@ fn one_flow(
         server: server.as_mut(),
         link,
         barrier: engine.barrier.as_ref(),
+        foreign,
         stop: &engine.stop,
     };
     let done = match order.case.primary().direction {
@@ -429,6 +456,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         watch.trace(client_trace, *server_trace, &about)
     });
     let flow = FlowRecord {
+        answered_by: card.answered_by,
         ledger,
         setup_ns,
         first_message_ns,
@@ -502,6 +530,11 @@ fn not_awake(error: &io::Error) -> Failure {
         format!("cannot hold /dev/cpu_dma_latency at 0: {error}"),
         "run as root, or use --cpu-idle deep",
     )
+}
+
+fn not_foreign(card: &Card) -> Failure {
+    let cause = format!("{} cannot measure a server that is not Hairpin's", card.name);
+    Failure::new(FailureKind::Unsupported, cause, "use another --transport")
 }
 
 fn panicked() -> Failure {

@@ -10,6 +10,7 @@
 
 pub mod batch;
 mod error;
+pub mod foreign;
 pub mod giving_up;
 pub mod options;
 pub mod transports;

@@ -1,10 +1,12 @@
 //! The parameters with which both ends of a wire open.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hairpin_model::{Binding, Options, Waiting};
 
+use crate::foreign::ForeignServer;
 use crate::system::random;
 use crate::wires::codes::Codes;
 
@@ -33,6 +35,8 @@ pub struct Setup {
     pub opens_with_message: bool,
     /// Local address, ports and interface of a client.
     pub binding: Binding,
+    /// The server, if it is not Hairpin's: there is no hello, and any answer counts.
+    pub foreign: Option<Arc<ForeignServer>>,
 }
 
 /// 16 random bytes that only the two ends of a round know. A connection or datagram flow begins with a hello that
@@ -70,6 +74,7 @@ impl Setup {
             has_answers: false,
             opens_with_message: false,
             binding,
+            foreign: None,
         }
     }
 

@@ -32,6 +32,7 @@ mod claims_folder;
 pub mod cli;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod foreign;
 mod measure;
 mod program;
 mod prove;

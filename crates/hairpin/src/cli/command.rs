@@ -89,14 +89,20 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
 }
 
 /// Flags for a server on another host.
-fn other_host() -> [Arg; 4] {
+fn other_host() -> [Arg; 5] {
     [
         valued(
             "to",
             "TICKET",
             "Run the server on another host, where `hairpin serve` printed this ticket. @FILE reads it from a file; \
             HAIRPIN_TO may contain it instead. Other users can read a ticket on the command line. \
-            ssh://[USER@]HOST[:PORT] starts a server over ssh",
+            ssh://[USER@]HOST[:PORT] starts a server over ssh. round-trip also measures a server that is not Hairpin's: \
+            http://, https://HOST[:PORT]/PATH and others (docs/protocols.md)",
+        ),
+        path(
+            "ca",
+            "FILE",
+            "With --to https://: the certificate of the authority that signed the server's [default: those of the system]",
         ),
         valued(
             "fallback",
