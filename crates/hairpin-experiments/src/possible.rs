@@ -5,8 +5,8 @@ use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Pacing,
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 use hairpin_model::{
-    AnsweredBy, Card, Case, CpuIdle, EndKind, Exchange, FarHost, HostCapabilities, Load, Placement, Protocol, Reach, Remedy,
-    Waiting, WhichCpus, WhyNot,
+    AnsweredBy, Card, Case, CpuIdle, EndKind, Exchange, FarHost, HostCapabilities, Load, Placement, Protocol, Reach,
+    Remedy, Waiting, WhichCpus, WhyNot,
 };
 
 use crate::links;

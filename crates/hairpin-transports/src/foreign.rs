@@ -94,7 +94,9 @@ impl Url {
         let port = port.map_or(scheme.port, |port| port.parse().ok().filter(|port| *port > 0));
         match port {
             Some(port) if !host.is_empty() => Ok(Self { scheme: *scheme, host: host.to_owned(), port, path }),
-            _ => refused("it needs a host and a valid port", &format!("for instance {}://localhost:8080", scheme.name)),
+            _ => {
+                refused("it needs a host and a valid port", &format!("for instance {}://localhost:8080", scheme.name))
+            }
         }
     }
 
@@ -209,7 +211,8 @@ fn client_config(file: Option<&Path>) -> Result<ClientConfig, Refused> {
 }
 
 fn roots_of(file: &Path) -> Result<Vec<CertificateDer<'static>>, Refused> {
-    let refused = |why: String| Refused::new(format!("--ca: cannot use {}: {why}", file.display()), "give a PEM file");
+    let refused =
+        |why: String| Refused::new(format!("--ca: cannot use {}: {why}", file.display()), "give a PEM file");
     let mut text = Vec::new();
     let opened = std::fs::File::open(file).and_then(|file| {
         use std::io::Read as _;

@@ -12,8 +12,8 @@ use hairpin_model::trace::StampKind;
 use hairpin_model::{Card, Fact, Receipt, SenderState, WhyNot};
 
 use crate::batch::{self, Batch};
-pub use crate::foreign::ForeignUse;
 pub use crate::error::{TransportError, Unsupported, WireError};
+pub use crate::foreign::ForeignUse;
 #[cfg(target_os = "linux")]
 pub use crate::linux::descriptors::{Descriptors, PassedSocket};
 #[cfg(target_os = "linux")]

@@ -39,7 +39,9 @@ impl ForeignHost {
         let mut addresses = url.addresses()?;
         addresses.retain(|at| binding.address.is_none_or(|own| own.is_ipv4() == at.is_ipv4()));
         let mut this = Self {
-            at: *addresses.first().ok_or_else(|| Refused::new(format!("{url} has no such address"), "omit --bind"))?,
+            at: *addresses
+                .first()
+                .ok_or_else(|| Refused::new(format!("{url} has no such address"), "omit --bind"))?,
             url,
             roots,
             transports,
@@ -63,7 +65,10 @@ impl ForeignHost {
             }
         }
         let why = last.map_or_else(String::new, |(at, error)| format!(" at {at}: {error}"));
-        Err(Refused::new(format!("cannot connect to {}{why}", this.url), "is the server running, and is this its port?"))
+        Err(Refused::new(
+            format!("cannot connect to {}{why}", this.url),
+            "is the server running, and is this its port?",
+        ))
     }
 
     /// Refuses an experiment that needs a server of Hairpin.
@@ -98,7 +103,8 @@ impl ForeignHost {
     /// Data with which rounds connect to the server.
     pub(crate) fn far(&self) -> Far {
         let foreign = ForeignTarget { url: self.url.to_string(), roots: self.roots.clone() };
-        let dial = |_: &str| Err(Failure::new(FailureKind::Unsupported, "a foreign server has no control channel", ""));
+        let dial =
+            |_: &str| Err(Failure::new(FailureKind::Unsupported, "a foreign server has no control channel", ""));
         Far { at: self.at, credentials: String::new(), dial, binding: self.binding, foreign: Some(foreign) }
     }
 }

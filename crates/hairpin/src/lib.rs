@@ -30,9 +30,9 @@ pub mod claims;
 mod claims_folder;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod foreign;
 #[cfg(target_os = "linux")]
 mod linux;
-pub mod foreign;
 mod measure;
 mod program;
 mod prove;

@@ -303,7 +303,11 @@ impl<'a> Session<'a> {
     fn engine(&self) -> Result<Engine, Refused> {
         let program = self.program.path().map_err(cannot_prepare)?;
         let engine = Engine::new(program, Arc::clone(&self.stop)).map_err(cannot_prepare)?;
-        Ok(Engine { far: self.server.map(Remote::far).or_else(|| self.foreign.map(ForeignHost::far)), cpus: self.chosen_cpus()?, ..engine })
+        Ok(Engine {
+            far: self.server.map(Remote::far).or_else(|| self.foreign.map(ForeignHost::far)),
+            cpus: self.chosen_cpus()?,
+            ..engine
+        })
     }
 
     fn chosen_cpus(&self) -> Result<Cpus, Refused> {
@@ -317,7 +321,10 @@ impl<'a> Session<'a> {
         let client = Environment {
             network_namespace: namespace::prepared(),
             root: Some(self.program.by_root),
-            interface: self.server.and_then(Remote::interface).or_else(|| self.foreign.and_then(ForeignHost::interface)),
+            interface: self
+                .server
+                .and_then(Remote::interface)
+                .or_else(|| self.foreign.and_then(ForeignHost::interface)),
             ..hairpin_engine::environment::read(engine)
         };
         let server =

@@ -11,8 +11,8 @@ use hyper::server::conn::http2 as server;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 
-use super::tcp::{LAYERED, TCP};
 use super::http1::SCHEMES;
+use super::tcp::{LAYERED, TCP};
 use crate::foreign::ForeignServer;
 use crate::library::foreign::http::{self as foreign, Requests, Version};
 use crate::library::http::{Outgoing, Sender, accept, connect};

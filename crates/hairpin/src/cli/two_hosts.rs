@@ -10,8 +10,8 @@ use hairpin_engine::environment::interface_index;
 use hairpin_hosts::dial::NotKnown;
 use hairpin_hosts::ssh_host::SshHost;
 use hairpin_hosts::ticket::Ticket;
-use hairpin_transports::foreign::is_url;
 use hairpin_model::{Binding, Refused, names};
+use hairpin_transports::foreign::is_url;
 
 use super::exit::Stopped;
 use super::{output, over_ssh};
@@ -44,7 +44,9 @@ pub(super) fn foreign(matches: &ArgMatches) -> Result<Option<ForeignHost>, Stopp
     let given = matches.get_one::<String>("to").cloned().or_else(|| std::env::var(TICKET_VARIABLE).ok());
     let Some(url) = given.filter(|text| is_url(text)) else {
         return match roots {
-            Some(_) => Err(Stopped::usage("--ca needs --to with a URL such as https://localhost:8443/ (hint: omit --ca)")),
+            Some(_) => {
+                Err(Stopped::usage("--ca needs --to with a URL such as https://localhost:8443/ (hint: omit --ca)"))
+            }
             None => Ok(None),
         };
     };

@@ -33,12 +33,12 @@ use crate::wires::failed;
 /// Maximum streams of a connection.
 const MAX_STREAMS: u32 = 10_000;
 /// Maximum bytes of one read.
-const MAX_READ_BYTES: usize = 64 << 10;
+pub(crate) const MAX_READ_BYTES: usize = 64 << 10;
 
 /// Maximum payload of a datagram before MTU discovery.
 pub(crate) const MAX_DATAGRAM_BYTES: usize = 1_150;
 
-const PROTOCOL: &[u8] = b"hairpin-echo";
+pub(crate) const PROTOCOL: &[u8] = b"hairpin-echo";
 
 /// What the wires of a connection are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) enum Carrier {
 }
 
 pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn Connection>, TransportError> {
-    let (end, kind, setup) = (connected.end, connected.kind, connected.setup.clone());
+    let (end, setup) = (connected.end, connected.setup.clone());
     let error = |source| failed("set up QUIC with", "the other end", source, "");
     let peer = connected.socket.peer_addr().map_err(error)?;
     let peer = peer.as_socket().ok_or_else(|| error(io::ErrorKind::InvalidInput.into()))?;
@@ -74,21 +74,50 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     let opened = opened.ok_or(TransportError::TimedOut { what: "completed its handshake", after: timeout })?;
     let (connection, endpoint) = opened.map_err(error)?;
     drop(established.set(connection.clone()));
-    let (of_facts, closing, socket) = (connection.clone(), connection.clone(), connected.socket);
-    let facts = move || {
-        let mut facts = facts(&socket, kind.family, kind.options);
-        facts.extend(statistics(&of_facts));
-        facts
-    };
-    let driven = Driven::new(runtime, kind, facts, move || {
-        closing.close(0_u32.into(), b"");
-        drop(endpoint);
-    });
+    let driven = driven(runtime, connected, &connection, endpoint);
     let accepted = Accepted::default();
     if end == End::Server {
         handle.spawn(Box::pin(accept_streams(connection.clone(), accepted.clone(), handle.clone(), carrier)));
     }
     Ok(Box::new(QuicConnection { driven, connection, carrier, accepted, next: 0, setup }))
+}
+
+/// The driver of an established connection, which closes the connection at its end.
+pub(crate) fn driven(
+    runtime: Runtime,
+    connected: Connected<'_>,
+    connection: &quinn::Connection,
+    endpoint: Endpoint,
+) -> Arc<Driven> {
+    let (of_facts, closing, kind) = (connection.clone(), connection.clone(), connected.kind);
+    let socket = connected.socket;
+    let facts = move || {
+        let mut facts = facts(&socket, kind.family, kind.options);
+        facts.extend(statistics(&of_facts));
+        facts
+    };
+    Driven::new(runtime, kind, facts, move || {
+        closing.close(0_u32.into(), b"");
+        drop(endpoint);
+    })
+}
+
+pub(crate) fn transport_config() -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(MAX_STREAMS.into()).max_idle_timeout(None);
+    Arc::new(transport)
+}
+
+/// An endpoint on a socket. `established` is the connection to close if the kernel reports that the other end's socket is closed.
+pub(crate) fn new_endpoint(
+    handle: &Handle,
+    server: Option<ServerConfig>,
+    established: Option<Established>,
+) -> io::Result<Endpoint> {
+    let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
+    let socket = Arc::new(QuicSocket { handle: handle.clone(), state, established });
+    let runtime = Arc::new(QuicRuntime(handle.clone()));
+    Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)
 }
 
 /// Returns an endpoint on the connected socket, and the configuration of a client.
@@ -99,9 +128,7 @@ fn endpoint(
     established: &Established,
 ) -> io::Result<(Endpoint, Option<ClientConfig>)> {
     let identity = Identity::of(&setup.cookie, &[PROTOCOL])?;
-    let mut transport = TransportConfig::default();
-    transport.max_concurrent_bidi_streams(MAX_STREAMS.into()).max_idle_timeout(None);
-    let transport = Arc::new(transport);
+    let transport = transport_config();
     let (mut server, mut client) = (None, None);
     match end {
         End::Client => {
@@ -117,13 +144,9 @@ fn endpoint(
             server = Some(config);
         }
     }
-    let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
     // Anyone can send ICMP errors over a network.
     let established = setup.server.is_none().then(|| Arc::clone(established));
-    let socket = Arc::new(QuicSocket { handle: handle.clone(), state, established });
-    let runtime = Arc::new(QuicRuntime(handle.clone()));
-    let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
-    Ok((endpoint, client))
+    Ok((new_endpoint(handle, server, established)?, client))
 }
 
 /// The library's counters of the connection.
@@ -413,7 +436,7 @@ impl Drop for Timer {
 }
 
 /// The connection, once it exists.
-type Established = Arc<OnceLock<quinn::Connection>>;
+pub(crate) type Established = Arc<OnceLock<quinn::Connection>>;
 
 struct QuicSocket {
     handle: Handle,

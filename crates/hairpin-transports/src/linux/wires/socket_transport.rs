@@ -44,8 +44,9 @@ pub(crate) struct Foreign {
 
 impl SocketTransport {
     fn kind(&self) -> SocketKind {
-        let Self { card: Card { name: transport, options, .. }, family, socket_type, protocol, layer, foreign, .. } =
-            *self;
+        let Self {
+            card: Card { name: transport, options, .. }, family, socket_type, protocol, layer, foreign, ..
+        } = *self;
         let foreign = foreign.map(|foreign| foreign.open);
         SocketKind { transport, family, socket_type, protocol, options, layer, foreign }
     }

@@ -105,7 +105,9 @@ impl Target {
         let host = (version == Version::One).then(|| HeaderValue::try_from(url.authority())).transpose();
         match (uri, host) {
             (Ok(uri), Ok(host)) => Ok(Self { server: Arc::clone(server), uri, host }),
-            _ => Err(Refusal::new(FailureKind::Unsupported, format!("no request can ask for {url}"), "check the URL")),
+            _ => {
+                Err(Refusal::new(FailureKind::Unsupported, format!("no request can ask for {url}"), "check the URL"))
+            }
         }
     }
 

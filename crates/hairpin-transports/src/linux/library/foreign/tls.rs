@@ -194,7 +194,9 @@ pub(crate) fn refusal(error: &Error) -> Refusal {
         }
         Error::InvalidCertificate(why) => {
             let (why, hint) = match why {
-                CertificateError::Expired | CertificateError::ExpiredContext { .. } => ("it has expired".to_owned(), ""),
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                    ("it has expired".to_owned(), "")
+                }
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                     ("it is not valid yet".to_owned(), "is the clock of this host right?")
                 }
@@ -209,7 +211,9 @@ pub(crate) fn refusal(error: &Error) -> Refusal {
             };
             Refusal::new(FailureKind::Refused, format!("the server's certificate cannot be trusted: {why}"), hint)
         }
-        Error::InvalidMessage(_) => Refusal::unexpected("the server does not answer with TLS", "is it a port without TLS?"),
+        Error::InvalidMessage(_) => {
+            Refusal::unexpected("the server does not answer with TLS", "is it a port without TLS?")
+        }
         Error::NoApplicationProtocol => not_chosen(),
         other => Refusal::unexpected(format!("TLS failed: {other}"), ""),
     }
