@@ -254,7 +254,7 @@ impl Refusal {
 
     /// The server closed the connection.
     pub(crate) fn closed() -> Self {
-        let hint = "does it limit the requests of a connection? use a smaller --count and --warmup";
+        let hint = "is it a port for this protocol? if it limits the requests of a connection, use a smaller --count";
         Self::new(FailureKind::Closed, "the server closed the connection", hint)
     }
 

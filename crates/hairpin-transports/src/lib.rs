@@ -27,6 +27,8 @@ pub use batch::Batch;
 #[cfg(target_os = "linux")]
 pub use linux::binding::apply as bind;
 #[cfg(target_os = "linux")]
+pub use linux::library::echo;
+#[cfg(target_os = "linux")]
 pub use linux::{bpf, descriptors, foreign_options, multipath, readiness, received, wire_set};
 #[cfg(target_os = "linux")]
 use linux::{library, system};

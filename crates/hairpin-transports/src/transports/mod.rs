@@ -81,6 +81,10 @@ pub const ALL: &[&dyn Transport] = &[
     &icmp::Icmp,
 ];
 
+/// Flags of echo servers that are named after transports.
+#[cfg(target_os = "linux")]
+pub(crate) const ECHO_FLAGS: [&str; 3] = ["grpc", "websocket", "quic"];
+
 /// Transports that this build omits, and the feature of the crate `hairpin` that each needs.
 #[cfg(target_os = "linux")]
 pub const OMITTED: &[(&str, &str)] = &[

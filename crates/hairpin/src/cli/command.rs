@@ -16,6 +16,7 @@ use super::clean::SELECTORS;
 use super::flags::{optional, path, switch, valued};
 use super::link::words;
 use super::measure::{ALL_ROUNDS, AS, NO_SAMPLES};
+use super::serve_echo;
 use crate::program::Program;
 
 /// The experiment that `hairpin` without arguments runs.
@@ -478,6 +479,7 @@ fn serve() -> Command {
             valued("cpu", "NUMBER", "CPU of the server in rounds [default: the second, if there is one]")
                 .value_parser(value_parser!(usize)),
         )
+        .args(serve_echo::flags().map(|flag| flag.help_heading("Echo servers for other clients")))
         .arg(switch("list", "List tickets and sessions, also while the server runs, and exit"))
         .arg(switch("json", "Print a JSON object for each event, one per line"))
         .arg(valued("revoke", "ID", "Revoke this ticket, also while the server runs, and exit").exclusive(true))

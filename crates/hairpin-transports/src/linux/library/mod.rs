@@ -1,5 +1,6 @@
 //! What transports over other people's libraries share.
 
+pub mod echo;
 pub(crate) mod foreign;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;

@@ -59,10 +59,10 @@ impl Sender for Calls {
 
 async fn call_each(client: &Client<Calls>) -> Result<(), Refusal> {
     let Client { sender: Calls { channel, target }, mailbox, .. } = client;
+    mailbox.on_opened();
     let limit = usize::try_from(MAX_ANSWER_BYTES).unwrap_or(usize::MAX);
     let (origin, method) = parts(target.uri())?;
     let mut grpc = Grpc::with_origin(Channel(channel.clone()), origin).max_decoding_message_size(limit);
-    mailbox.on_opened();
     while let Some(message) = mailbox.outgoing().await {
         grpc.ready().await.map_err(|error| http::refusal(&error))?;
         let answer = grpc.unary(tonic::Request::new(message.clone()), method.clone(), FieldCodec).await;
