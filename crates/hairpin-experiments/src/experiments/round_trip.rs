@@ -130,7 +130,8 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         .in_circumstances(knobs, capabilities, |_| true)?
         .each_on(vec![()], |case, (), card| {
             if card.min_message_bytes == 0 && !knobs.is_given("size") {
-                case.primary_mut().load.set_sizes(0, 0);
+                let reply = knobs.is_given("reply-size").then(|| case.primary().load.reply_size_bytes());
+                case.primary_mut().load.set_sizes(0, reply.unwrap_or(0));
             }
         })
         .each(rates, |case, rate_per_s| *case = case.at_rate(rate_per_s))

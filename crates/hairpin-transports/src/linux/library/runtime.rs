@@ -23,6 +23,9 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Polls of one call of [`Runtime::drive`], so that a future that always wakes itself does not keep the thread.
 const MAX_POLLS: usize = 10_000;
+/// Time of one such call, checked after each [`POLLS_PER_CLOCK_READ`]: a peer may send without a pause.
+const MAX_DRIVE: Duration = Duration::from_millis(20);
+const POLLS_PER_CLOCK_READ: usize = 64;
 
 /// The futures of one connection.
 pub(crate) struct Runtime {
@@ -99,13 +102,18 @@ impl Runtime {
     pub(crate) fn drive(&mut self, readable: bool, writable: bool) {
         self.handle.on_ready(readable, writable);
         self.handle.fire_timers();
-        for _ in 0..MAX_POLLS {
+        let mut long_since: Option<Instant> = None;
+        for polls in 1..=MAX_POLLS {
             let spawned = std::mem::take(&mut self.handle.lock().spawned);
             spawned.into_iter().for_each(|task| self.add(task));
             let next = self.handle.lock().woken.pop_front();
             match next {
                 Some(index) => self.poll_task(index),
                 None => return,
+            }
+            let is_long = polls % POLLS_PER_CLOCK_READ == 0;
+            if is_long && long_since.get_or_insert_with(Instant::now).elapsed() > MAX_DRIVE {
+                return;
             }
         }
     }
@@ -138,7 +146,9 @@ impl Runtime {
         let (events, due_in) = {
             let mut state = self.handle.lock();
             state.system_calls += 1;
-            (state.events(), state.due_in())
+            // What the last call did not get to.
+            let due_in = if state.woken.is_empty() { state.due_in() } else { Some(Duration::ZERO) };
+            (state.events(), due_in)
         };
         let at_most = due_in.map_or(at_most, |due_in| due_in.min(at_most));
         let found = poll_events(self.handle.shared.socket.as_fd(), events, at_most)?;

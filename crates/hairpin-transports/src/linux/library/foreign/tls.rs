@@ -185,7 +185,9 @@ pub(crate) fn refusal(error: &Error) -> Refusal {
     match error {
         Error::AlertReceived(alert) => {
             let hint = match alert {
-                AlertDescription::NoApplicationProtocol => "it lacks this protocol: try another --transport",
+                AlertDescription::NoApplicationProtocol => {
+                    "it lacks this protocol: try another --transport, or with QUIC ?alpn=NAME in the URL"
+                }
                 AlertDescription::ProtocolVersion => "it has neither TLS 1.2 nor TLS 1.3",
                 _ => "see the server's log",
             };
