@@ -45,11 +45,14 @@ pub(super) const SCHEMES: &[Scheme] = &[
     Scheme { name: "https", port: Some(443), is_encrypted: true, is_tcp: true },
 ];
 
+/// Maximum bytes of the head of an answer, and of one read.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+
 fn open_foreign(
     connected: Connected<'_>,
     server: &Arc<ForeignServer>,
 ) -> Result<Box<dyn Connection>, TransportError> {
-    let handshake = |io, _| client::handshake(io);
+    let handshake = |io, _| client::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(io);
     foreign::connect(connected, server, Version::One, handshake, |sender, target| Requests { sender, target })
 }
 

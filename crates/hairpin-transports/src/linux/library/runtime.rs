@@ -25,7 +25,9 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 const MAX_POLLS: usize = 10_000;
 /// Time of one such call, checked after each [`POLLS_PER_CLOCK_READ`]: a peer may send without a pause.
 const MAX_DRIVE: Duration = Duration::from_millis(20);
-const POLLS_PER_CLOCK_READ: usize = 64;
+const POLLS_PER_CLOCK_READ: usize = 8;
+/// Receives of one poll. A library may otherwise read as long as a peer sends.
+const MAX_RECEIVES: u32 = 4;
 
 /// The futures of one connection.
 pub(crate) struct Runtime {
@@ -61,6 +63,8 @@ struct State {
     /// Whether a receive may find data, and a send room: false after a call that found none.
     may_receive: bool,
     may_send: bool,
+    /// Receives of the current poll.
+    receives: u32,
     receiver: Option<Waker>,
     /// Several futures may wait for room.
     senders: Vec<Waker>,
@@ -106,7 +110,11 @@ impl Runtime {
         for polls in 1..=MAX_POLLS {
             let spawned = std::mem::take(&mut self.handle.lock().spawned);
             spawned.into_iter().for_each(|task| self.add(task));
-            let next = self.handle.lock().woken.pop_front();
+            let next = {
+                let mut state = self.handle.lock();
+                state.receives = 0;
+                state.woken.pop_front()
+            };
             match next {
                 Some(index) => self.poll_task(index),
                 None => return,
@@ -253,7 +261,16 @@ impl Handle {
         context: &Context<'_>,
         mut call: impl FnMut(&Socket) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
-        if self.lock().may_receive {
+        let (may_receive, is_last) = {
+            let mut state = self.lock();
+            state.receives += 1;
+            (state.may_receive, state.receives > MAX_RECEIVES)
+        };
+        if is_last {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if may_receive {
             match self.call(&mut call) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 answer => return Poll::Ready(answer),
