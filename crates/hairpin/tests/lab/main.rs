@@ -21,6 +21,7 @@ mod feedback;
 mod firewall;
 mod host;
 mod hostile_folders;
+mod interop;
 mod kills;
 mod nat;
 mod over_ssh;
