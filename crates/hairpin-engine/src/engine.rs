@@ -19,16 +19,14 @@ use hairpin_model::{
     RoundRecord, RoundTrace, Sampled, SampledRound, SampledTrip, Samples, Sent, Stamps, Times, fact_names,
 };
 use hairpin_transports::Transport;
-use hairpin_transports::foreign::ForeignServer;
 use hairpin_transports::giving_up::has_given_up;
-use hairpin_transports::transports::find_foreign;
-use serde::{Deserialize, Serialize};
 
 use crate::barrier::Barrier;
 use crate::control::Control;
 use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedLoad, wait_until};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
+use crate::foreign::{ForeignTarget, not_foreign};
 use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::namespace;
@@ -74,22 +72,6 @@ pub struct Far {
     pub binding: Binding,
     /// Set if the server is not Hairpin's; there is then no control channel.
     pub foreign: Option<ForeignTarget>,
-}
-
-/// A server that is not Hairpin's.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ForeignTarget {
-    pub url: String,
-    /// The file with the authority that signed the server's certificate; `None` for those of the system.
-    pub roots: Option<PathBuf>,
-}
-
-impl ForeignTarget {
-    /// Reads the authorities, for the connections of a round.
-    fn open(&self) -> Result<Arc<ForeignServer>, Failure> {
-        let opened = find_foreign(&self.url).and_then(|(url, _)| ForeignServer::new(url, self.roots.as_deref()));
-        opened.map(Arc::new).map_err(|refused| Failure::new(FailureKind::Unsupported, refused.what, refused.hint))
-    }
 }
 
 /// Opens a control channel to the server on another host, with the given credentials.
@@ -530,11 +512,6 @@ fn not_awake(error: &io::Error) -> Failure {
         format!("cannot hold /dev/cpu_dma_latency at 0: {error}"),
         "run as root, or use --cpu-idle deep",
     )
-}
-
-fn not_foreign(card: &Card) -> Failure {
-    let cause = format!("{} cannot measure a server that is not Hairpin's", card.name);
-    Failure::new(FailureKind::Unsupported, cause, "use another --transport")
 }
 
 fn panicked() -> Failure {

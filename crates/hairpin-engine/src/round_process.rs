@@ -29,7 +29,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::barrier::{Barrier, CONNECTED, GO};
 use crate::child::{cannot, exit_status, leave, spawn};
-use crate::engine::{Engine, ForeignTarget};
+use crate::engine::Engine;
+use crate::foreign::ForeignTarget;
 use crate::links::traces::Named;
 use crate::placement::Cpus;
 use crate::system::process::Process;

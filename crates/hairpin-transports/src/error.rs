@@ -175,6 +175,12 @@ pub enum WireError {
     },
 }
 
+impl From<Refusal> for TransportError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Foreign(Box::new(refusal))
+    }
+}
+
 impl WireError {
     /// The error of a call: the refusal of a foreign server if `source` carries one.
     pub(crate) fn of_call(operation: &'static str, source: std::io::Error) -> Self {

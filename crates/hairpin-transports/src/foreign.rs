@@ -12,8 +12,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::error::TransportError;
-
 /// Maximum length of a URL.
 const MAX_URL_BYTES: usize = 2048;
 /// Longest part of a text from a server that is shown.
@@ -288,12 +286,6 @@ impl Hinted for Refusal {
 
     fn hint(&self) -> String {
         self.hint.clone()
-    }
-}
-
-impl From<Refusal> for TransportError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Foreign(Box::new(refusal))
     }
 }
 

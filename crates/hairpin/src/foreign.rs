@@ -4,7 +4,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hairpin_engine::engine::{Far, ForeignTarget};
+use hairpin_engine::engine::Far;
+use hairpin_engine::foreign::ForeignTarget;
 use hairpin_model::{Binding, Case, Failure, FailureKind, FarHost, Interface, Limits, Refused};
 use hairpin_transports::foreign::{Url, check_roots};
 use hairpin_transports::transports::find_foreign;

@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran};
 
+/// The first line and the body.
+type Request = (String, Vec<u8>);
+
 /// A server whose connections are each answered by a function, in a thread.
 struct Answering {
     at: SocketAddr,
@@ -99,7 +102,7 @@ fn assert_refused(ran: Ran, cause: &str, code: Option<(&str, u64)>) {
 #[test]
 fn any_answers_of_a_server_count_and_without_a_size_requests_have_no_body() {
     let place = Place::new();
-    let seen: Arc<Mutex<Vec<(String, Vec<u8>)>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<Request>>> = Arc::default();
     let log = Arc::clone(&seen);
     let server = Answering::new(move |stream| {
         each_request(stream, |mut stream, first, body| {

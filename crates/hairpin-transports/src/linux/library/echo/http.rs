@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use socket2::Socket;
 
-use super::{Connection, IDLE_TIMEOUT, MAX_MESSAGE_BYTES};
+use super::limits::{Connection, IDLE_TIMEOUT, MAX_MESSAGE_BYTES};
 use crate::library::runtime::Runtime;
 use crate::system::hyper_io::HyperIo;
 
@@ -52,7 +52,7 @@ pub(super) fn serve(stream: TcpStream, connection: &Connection) {
             ended.store(true, Ordering::Relaxed);
         }));
     }
-    super::drive(runtime, || has_ended.load(Ordering::Relaxed) || connection.is_over());
+    super::limits::drive(runtime, || has_ended.load(Ordering::Relaxed) || connection.is_over());
 }
 
 /// Waits for the first bytes, and says whether they are those of HTTP/2; `None` if they do not arrive.

@@ -13,7 +13,7 @@ use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, Incoming, RecvStream, SendStream, ServerConfig, TransportConfig};
 use socket2::Socket;
 
-use super::{Connection, EchoServer, IDLE_TIMEOUT, MAX_CONNECTIONS, MAX_MESSAGE_BYTES, Rules};
+use super::limits::{Connection, EchoServer, IDLE_TIMEOUT, MAX_CONNECTIONS, MAX_MESSAGE_BYTES, Rules};
 use crate::library::quic::{PROTOCOL, new_endpoint};
 use crate::library::runtime::{Handle, Runtime};
 
@@ -35,7 +35,7 @@ pub(super) fn start(at: SocketAddr, rules: Rules) -> io::Result<EchoServer> {
     std::thread::Builder::new().name("echo quic".to_owned()).spawn(move || {
         let of_spawned = handle.clone();
         handle.spawn(Box::pin(accept(endpoint, rules.clone(), of_spawned)));
-        super::drive(runtime, || rules.is_over());
+        super::limits::drive(runtime, || rules.is_over());
     })?;
     Ok(EchoServer { at: address, certificate: Some(certificate) })
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Message, accept_with_config};
 
-use super::{Connection, IDLE_TIMEOUT, MAX_MESSAGE_BYTES};
+use super::limits::{Connection, IDLE_TIMEOUT, MAX_MESSAGE_BYTES};
 
 pub(super) fn serve(stream: TcpStream, connection: &Connection) {
     drop(stream.set_nodelay(true));

@@ -29,7 +29,7 @@ impl SocketIo {
     pub(crate) async fn encrypted(handle: Handle, mut tls: Connection) -> io::Result<Self> {
         poll_fn(|context| {
             loop {
-                if let Poll::Pending = poll_send(&handle, &mut tls, context)? {
+                if poll_send(&handle, &mut tls, context)?.is_pending() {
                     return Poll::Pending;
                 }
                 if !tls.is_handshaking() {
