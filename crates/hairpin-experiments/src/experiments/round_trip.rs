@@ -50,7 +50,7 @@ const KNOBS: &[Knob] = &[
     shared::PLACEMENT,
     shared::ENDS,
     Knob::new("size", "BYTES", shared::SIZE)
-        .help("Size of each message, 1 B to 1 GiB; without it, an HTTP server that is not Hairpin's gets requests without a body")
+        .help("Size of each message, 1 B to 1 GiB; HTTP servers at a URL get no body by default")
         .many()
         .or(&["4"])
         .print(|repeat| {
