@@ -1,7 +1,9 @@
 //! TLS for the library that drives a connection, and the words for its errors.
 
 use std::future::poll_fn;
-use std::io::{self, Read as _, Write as _};
+use std::io;
+#[cfg(feature = "http")]
+use std::io::{Read as _, Write as _};
 use std::task::{Context, Poll};
 
 use hairpin_model::{CodeOf, FailureKind};
