@@ -2,7 +2,7 @@
 //!
 //! Commands are in code blocks, or between backticks in a paragraph. Commands of `hairpin` run in a folder in which
 //! RUN, BEFORE, AFTER and A to F are saved runs, COMMAND is a program, and lab.ticket is the ticket of a running
-//! server. Experiments measure one round. SIGINT ends servers after 3 s, and in a brief check experiments too. A fake
+//! server, which also echoes at http://localhost:8080/. Experiments measure one round. SIGINT ends servers after 3 s, and in a brief check experiments too. A fake
 //! `ssh` runs all commands on this machine. The bare name of a command only prints its help.
 
 use std::fs;
@@ -56,6 +56,8 @@ SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$*"
 
 /// File with the ticket of the running server.
 const TICKET: &str = "lab.ticket";
+/// Address of its echo server, which stands for any server.
+const ECHO: &str = "127.0.0.1:8080";
 /// Environment variable with the folder for a server's key and tickets.
 const STATE: &str = "XDG_STATE_HOME";
 
@@ -221,7 +223,9 @@ impl<'a> Place<'a> {
         let ticket = self.folder.join(TICKET);
         let printed = fs::File::create(&ticket).with_context(|| format!("cannot create {TICKET}"))?;
         let mut command = Command::new(self.binary);
-        command.args(["serve", "--bind", "127.0.0.1:0", "--quiet", "--until-input-closes"]).env(STATE, self.state());
+        command
+            .args(["serve", "--bind", "127.0.0.1:0", "--quiet", "--until-input-closes", "--http", ECHO])
+            .env(STATE, self.state());
         let child = command.stdin(Stdio::piped()).stdout(printed).spawn().context("cannot start a server")?;
         let server = Server(child);
         let began = Instant::now();

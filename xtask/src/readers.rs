@@ -11,9 +11,20 @@ use crate::process;
 /// The reader, which shares no code with Hairpin.
 const SCRIPT: &str = include_str!("readers.py");
 
-/// Python packages of the reader, with fixed versions for comparable results.
-const PACKAGES: &[&str] =
-    &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0", "pandas==3.1.1", "jsonschema==4.26.0"];
+/// Python packages of the reader, with fixed versions for comparable results, and the protocols of other authors that
+/// `crates/hairpin/tests/lab/interop.py` has clients and servers of.
+const PACKAGES: &[&str] = &[
+    "duckdb==2.0.0",
+    "hdrhistogram==0.10.8",
+    "pillow==13.0.0",
+    "pandas==3.1.1",
+    "jsonschema==4.26.0",
+    "httpx==0.28.1",
+    "h2==4.4.1",
+    "websockets==17.4",
+    "aioquic==1.7.2",
+    "grpcio==1.85.3",
+];
 
 /// Returns the Python of a virtual environment with the reader's packages, which is created below `target` if missing.
 pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
@@ -33,7 +44,7 @@ pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
 
 fn has_readers(python: &Path) -> bool {
     let mut command = Command::new(python);
-    command.args(["-c", "import duckdb, hdrh.log, jsonschema, pandas, PIL"]);
+    command.args(["-c", "import duckdb, hdrh.log, jsonschema, pandas, PIL, httpx, h2, websockets, aioquic, grpc"]);
     process::run(&mut command, Duration::from_mins(1)).is_ok_and(|ran| ran.code == Some(0))
 }
 

@@ -5,9 +5,9 @@ use hairpin_model::names::distinct;
 use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Case, CaseSummary, CurvePoint, Effective, EndReport, EndSummary, Flow, FlowId, FlowRecord, FlowSummary, Invalid,
-    Ledger, Measured, OtherState, PathSummary, Percentiles, RoundFigures, RoundLeftOut, RoundPoint, RoundRecord,
-    StateShare,
+    AnsweredBy, Case, CaseSummary, CurvePoint, Effective, EndReport, EndSummary, Flow, FlowId, FlowRecord,
+    FlowSummary, Invalid, Ledger, Measured, OtherState, PathSummary, Percentiles, RoundFigures, RoundLeftOut,
+    RoundPoint, RoundRecord, StateShare,
 };
 use hdrhistogram::Histogram;
 
@@ -55,6 +55,7 @@ pub(crate) fn summary(
         case: case.clone(),
         rounds: measured.len() as u64,
         failed_rounds: failed.iter().map(|(_, cause)| cause.clone()).collect(),
+        refused: distinct(rounds.iter().filter_map(|round| round.failure()?.refused)),
         failed_rounds_started_ns: failed.iter().map(|(started_ns, _)| *started_ns).collect(),
         state: (states.count() > 0).then_some(StateShare { index: over_rounds.state, share: over_rounds.share }),
         other_states: others.collect(),
@@ -97,6 +98,7 @@ fn flow_summary(
     let service_ns = latencies_of(|figures| figures.service_ns);
     FlowSummary {
         flow: flow.clone(),
+        answered_by: records().next().map_or_else(AnsweredBy::default, |record| record.answered_by),
         samples: records().map(|record| record.figures.samples).sum(),
         latency_ns,
         set_up: set_up(flow, over_rounds, &latency_ns, service_ns.as_ref()),

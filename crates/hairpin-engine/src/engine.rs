@@ -27,6 +27,7 @@ use crate::control::Control;
 use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedLoad, wait_until};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
+use crate::foreign::{ForeignTarget, not_foreign};
 use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::namespace;
@@ -70,6 +71,8 @@ pub struct Far {
     pub dial: Dial,
     /// The binding of the flows' sockets. `dial` takes the binding of its own sockets from its credentials.
     pub binding: Binding,
+    /// Set if the server is not Hairpin's; there is then no control channel.
+    pub foreign: Option<ForeignTarget>,
 }
 
 /// Opens a control channel to the server on another host, with the given credentials.
@@ -214,7 +217,11 @@ pub(crate) type Traced = (RoundTrace, Option<Vec<u8>>);
 /// Runs one round: fresh ends, a fresh connection, then the client's load.
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) -> Result<Done, Failure> {
     let transport = opening::transport(&order.case.primary().transport)?;
-    let card = transport.card();
+    let foreign = engine.far.as_ref().and_then(|far| far.foreign.as_ref());
+    let card = match foreign {
+        None => transport.card(),
+        Some(_) => transport.foreign().ok_or_else(|| not_foreign(&transport.card()))?.card,
+    };
     let shares = order.case.primary().connection_use == ConnectionUse::Shared;
     if order.case.flows.len() > 1 + usize::from(shares) {
         return Err(Failure::new(
@@ -274,9 +281,10 @@ fn one_flow(
     let across = engine.far.as_ref().map(|far| far.at);
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace, across };
     let mut server = match card.answered_by {
-        AnsweredBy::Kernel => None,
+        AnsweredBy::Kernel | AnsweredBy::ForeignServer => None,
         AnsweredBy::Server => Some(serve(&host(server))?),
     };
+    let foreign = engine.far.as_ref().and_then(|far| far.foreign.as_ref()).map(ForeignTarget::open).transpose()?;
     cpu::reduce_timer_slack();
     let client = Client {
         binding: engine.far.as_ref().map_or_else(Binding::default, |far| far.binding),
@@ -287,6 +295,7 @@ fn one_flow(
         server: server.as_mut(),
         link,
         barrier: engine.barrier.as_ref(),
+        foreign,
         stop: &engine.stop,
     };
     let done = match order.case.primary().direction {
@@ -430,6 +439,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         watch.trace(client_trace, *server_trace, &about)
     });
     let flow = FlowRecord {
+        answered_by: card.answered_by,
         ledger,
         setup_ns,
         first_message_ns,

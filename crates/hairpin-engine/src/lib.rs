@@ -7,6 +7,7 @@ mod barrier;
 pub mod control;
 pub mod ends;
 pub mod engine;
+pub mod foreign;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 #[cfg(target_os = "linux")]

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::barrier::{Barrier, CONNECTED, GO};
 use crate::child::{cannot, exit_status, leave, spawn};
 use crate::engine::Engine;
+use crate::foreign::ForeignTarget;
 use crate::links::traces::Named;
 use crate::placement::Cpus;
 use crate::system::process::Process;
@@ -70,9 +71,9 @@ pub(crate) struct Job {
     pub(crate) traces: Option<(String, Named)>,
     /// Set if the round carries one of several flows. Once its ends are connected, it waits for the other flows.
     pub(crate) barrier: Option<Barrier>,
-    /// The address of a server on another host, the credentials of its control channel, and the binding of the flows'
-    /// sockets.
-    pub(crate) far: Option<(SocketAddr, String, Binding)>,
+    /// The address of a server on another host, the credentials of its control channel, the binding of the flows'
+    /// sockets, and what is known of a server that is not Hairpin's.
+    pub(crate) far: Option<(SocketAddr, String, Binding, Option<ForeignTarget>)>,
 }
 
 impl Engine {
@@ -114,7 +115,7 @@ impl Engine {
             link_logs: None,
             traces: None,
             barrier: None,
-            far: self.far.as_ref().map(|far| (far.at, far.credentials.clone(), far.binding)),
+            far: self.far.as_ref().map(|far| (far.at, far.credentials.clone(), far.binding, far.foreign.clone())),
         }
     }
 

@@ -36,7 +36,7 @@ pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     let program =
         std::env::current_exe().map_err(|error| format!("cannot find the path of this executable: {error}"))?;
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
-    let far = far.map(|(at, credentials, binding)| Far { at, credentials, dial, binding });
+    let far = far.map(|(at, credentials, binding, foreign)| Far { at, credentials, dial, binding, foreign });
     let engine = Engine { far, clock, cpus, server_program: program, started_ns, stop, traces, link_logs, barrier };
     let finished = if starts_flows(&order) && engine.barrier.is_none() {
         several_flows::run(&engine, number, &order)

@@ -13,7 +13,7 @@ const FLAG_ORDER: &str = "transport waiting placement ends * option sysctl link 
 const PROGRAM: &str = "hairpin";
 
 /// Flags of a run between two hosts that select the server and place the ends.
-const ENDPOINT_FLAGS: &[&str] = &["--to", "--bind", "--cpu", "--server-port"];
+const ENDPOINT_FLAGS: &[&str] = &["--to", "--ca", "--bind", "--cpu", "--server-port"];
 
 /// Fills in the commands of a run's counter-experiments, with the run's program, seed, phases and server.
 pub fn fill_in(run: &mut Run, experiments: impl Iterator<Item = &'static Experiment> + Clone) {

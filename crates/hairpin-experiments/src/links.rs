@@ -36,7 +36,8 @@ pub const START_NS: u64 = 150_000_000;
 pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     case.path.name = link.name.filter(|_| link.line != LOOPBACK);
     case.path.link = link.line;
-    case.path.across = far.map(|far| RemotePath { kind: PathKind::Hosts, host: far.name.clone(), fallback: None });
+    let kind = |far: &FarHost| if far.is_foreign { PathKind::ForeignServer } else { PathKind::Hosts };
+    case.path.across = far.map(|far| RemotePath { kind: kind(far), host: far.name.clone(), fallback: None });
     if far.is_some() && case.ends.placement != Placement::Unpinned {
         case.ends.placement = Placement::Pinned;
     }

@@ -5,8 +5,8 @@ use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Opening
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 use hairpin_model::{
-    AnsweredBy, Card, Case, CpuIdle, EndKind, Exchange, HostCapabilities, Load, Placement, Protocol, Reach, Remedy,
-    Waiting, WhichCpus, WhyNot,
+    AnsweredBy, Card, Case, CpuIdle, EndKind, Exchange, FarHost, HostCapabilities, Load, Placement, Protocol, Reach,
+    Remedy, Waiting, WhichCpus, WhyNot,
 };
 
 use crate::links;
@@ -117,6 +117,7 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
     }
     match card.answered_by {
         AnsweredBy::Kernel => check_kernel_answer(case)?,
+        AnsweredBy::ForeignServer => check_foreign_answer(case)?,
         AnsweredBy::Server => check_two_ends(case, card, capabilities)?,
     }
     check_sizes(case, card)?;
@@ -160,6 +161,9 @@ fn check_other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -
             format!("it works on one machine only, so it does not reach {}", far.name),
             "use tcp, udp or another network transport, or omit --to",
         ));
+    }
+    if far.is_foreign {
+        return check_foreign_transport(card, far);
     }
     if !far.transports.iter().any(|name| name == card.name) {
         return Err(why(format!("it cannot run on {}", far.name), "`hairpin list` there says why"));
@@ -312,6 +316,30 @@ fn check_kernel_answer(case: &Case) -> Result<(), WhyNot> {
     }
     if case.ends.kind != EndKind::Processes {
         return Err(why("the kernel answers, so there is no second thread", "use --ends processes"));
+    }
+    Ok(())
+}
+
+/// Checks whether the transport can measure the foreign server.
+fn check_foreign_transport(card: &Card, far: &FarHost) -> Result<(), WhyNot> {
+    if far.transports.iter().any(|name| name == card.name) {
+        return Ok(());
+    }
+    Err(why(format!("it cannot measure {}", far.name), format!("use {}", far.transports.join(" or "))))
+}
+
+/// Checks a case whose messages a server answers that is not Hairpin's: one request at a time, and any answer.
+fn check_foreign_answer(case: &Case) -> Result<(), WhyNot> {
+    let flow = case.primary();
+    if case.flows.len() > 1 || !matches!(flow.load, Load::PingPong { .. }) || flow.wires() > 1 {
+        let hint = "use round-trip without --rate, or run `hairpin serve` there";
+        return Err(why("a server that is not Hairpin's is measured with one request at a time", hint));
+    }
+    if flow.load.reply_size_bytes() != flow.load.size_bytes() {
+        return Err(why("the server decides how long its answer is", "omit --reply-size"));
+    }
+    if case.injected_fault.is_some() {
+        return Err(why("a fault is injected in a server of Hairpin", "omit --injected-fault"));
     }
     Ok(())
 }

@@ -35,7 +35,10 @@ pub fn candidates<'g>(
         }
     });
     let mut chosen = names::distinct(given.collect::<Result<Vec<_>, _>>()?);
-    if knobs.has_every(knob) {
+    if let Some(far) = capabilities.far.as_ref().filter(|far| far.is_foreign && chosen.is_empty()) {
+        let count = if knobs.has_every(knob) { far.transports.len() } else { 1 };
+        chosen = known.into_iter().filter(|name| far.transports[..count].iter().any(|own| own == name)).collect();
+    } else if knobs.has_every(knob) {
         chosen = known;
     } else if chosen.is_empty() {
         let is_plain = |name: &&str| capabilities.candidate(name).is_some_and(|known| known.card.library.is_none());

@@ -12,6 +12,7 @@ use crate::common::{capabilities, plan_on};
 pub(crate) fn with_servers_elsewhere(is_ipv6: bool) -> HostCapabilities {
     let own = capabilities();
     let far = FarHost {
+        is_foreign: false,
         limits: Limits::default(),
         fallback: None,
         name: "lab".to_owned(),

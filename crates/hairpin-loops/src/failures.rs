@@ -9,6 +9,9 @@ use super::client::MAX_TIME_OUTS;
 
 /// A wire's error as the cause of a failed round.
 pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
+    if let WireError::Foreign(refusal) = error {
+        return refusal.failure(&format!("no answer to message {sequence}"));
+    }
     Failure::new(error, format!("cannot {what} message {sequence}: {error}"), hint_of(error))
 }
 
@@ -19,6 +22,7 @@ pub fn hint_of(error: &WireError) -> &'static str {
         WireError::TimedOut { .. } => {
             "is the path down, or has the other end stopped? for a slow path, raise --timeout"
         }
+        WireError::Foreign(_) => "see the server's log",
         WireError::Refused => "is a queue discipline of the path full? send more slowly",
         WireError::System { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
             "does a firewall of this host drop the packets (`nft list ruleset`)?"

@@ -67,6 +67,8 @@ pub struct FarHost {
     pub limits: Limits,
     /// The transport used instead of datagrams, and the evidence that datagrams do not get through.
     pub fallback: Option<(String, String)>,
+    /// Whether the server is not Hairpin's; `name` is then its URL.
+    pub is_foreign: bool,
 }
 
 /// Known emulated links and whether they can run here.

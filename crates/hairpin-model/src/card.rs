@@ -9,13 +9,24 @@ use crate::hint::{Hint, Hinted};
 use crate::options::OptionName;
 
 /// Who answers messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnsweredBy {
     /// Hairpin's own server, in another process or thread.
+    #[default]
     Server,
     /// The kernel itself (ICMP echo): no server, so no server figures.
     Kernel,
+    /// A server that is not Hairpin's: no server figures.
+    #[serde(rename = "foreign server")]
+    ForeignServer,
+}
+
+impl AnsweredBy {
+    /// Whether Hairpin's server answers.
+    pub fn is_server(&self) -> bool {
+        *self == Self::Server
+    }
 }
 
 /// How far a transport reaches.

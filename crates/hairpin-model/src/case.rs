@@ -80,6 +80,8 @@ words! {
     pub enum PathKind: "kind of path" {
         /// The network between two hosts.
         Hosts = "hosts",
+        /// The path to a server that is not Hairpin's; its URL stands for the host.
+        ForeignServer = "foreign server",
     }
 }
 
@@ -214,6 +216,11 @@ impl Case {
     /// The server's host, if it is not the client's.
     pub fn host(&self) -> Option<&str> {
         self.path.across.as_ref().map(|across| across.host.as_str())
+    }
+
+    /// Whether the server is not Hairpin's.
+    pub fn is_foreign(&self) -> bool {
+        self.path.across.as_ref().is_some_and(|across| across.kind == PathKind::ForeignServer)
     }
 
     /// The requested transport, if another transport replaced it.

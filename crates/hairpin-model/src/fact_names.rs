@@ -45,6 +45,10 @@ fact_names! {
         QUIC_CONGESTION_EVENTS = "quic.congestion_events",
         /// UDP datagrams sent, of which one may carry several QUIC packets.
         QUIC_SENT_DATAGRAMS = "quic.sent_datagrams",
+        /// Answers of a foreign server, warm-up included.
+        FOREIGN_ANSWERS = "foreign.answers",
+        /// Bytes of these answers, without headers.
+        FOREIGN_ANSWER_BYTES = "foreign.answer_bytes",
         /// Completed sends with `MSG_ZEROCOPY`; present only with the option `zerocopy`.
         ZEROCOPY_COMPLETED = "zerocopy.completed",
         /// Sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`); present

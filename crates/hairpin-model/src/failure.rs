@@ -5,6 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::hint::Hint;
+use crate::words;
 
 /// The cause of a failed round, with a hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, crate::JsonSchema)]
@@ -17,11 +18,41 @@ pub struct Failure {
     pub cause: String,
     /// What would help; empty if that is not known.
     pub hint: String,
+    /// The code with which a foreign server refused; null without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedCode>,
 }
 
 impl Failure {
     pub fn new(kind: impl Into<FailureKind>, cause: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind: kind.into(), cause: cause.into(), hint: hint.into() }
+        Self { kind: kind.into(), cause: cause.into(), hint: hint.into(), refused: None }
+    }
+}
+
+/// The code with which a foreign server refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct RefusedCode {
+    /// What the code is.
+    pub of: CodeOf,
+    /// The protocol's number.
+    pub code: u64,
+}
+
+words! {
+    /// What the code of a refusal is.
+    pub enum CodeOf: "code" {
+        /// Status of an HTTP response (RFC 9110, section 15).
+        HttpStatus = "http status",
+        /// Error of an HTTP/2 stream or connection (RFC 9113, section 7).
+        Http2Error = "http/2 error",
+        /// Status of a gRPC call.
+        GrpcStatus = "grpc status",
+        /// Code of a WebSocket close frame (RFC 6455, section 7.4).
+        WebSocketClose = "websocket close",
+        /// Alert of TLS (RFC 8446, section 6).
+        TlsAlert = "tls alert",
+        /// Error of a QUIC transport, or of the application on it (RFC 9000, section 20).
+        QuicError = "quic error",
     }
 }
 

@@ -107,7 +107,7 @@ pub use explanation::{
     Tier, VantagePoint,
 };
 pub use fact::{Fact, FactValue};
-pub use failure::{Failure, FailureKind};
+pub use failure::{CodeOf, Failure, FailureKind, RefusedCode};
 pub use figure::Figure;
 pub use finding::{CounterExperiment, Evidence, Finding, FindingCard, Key, Proved, Repeat};
 pub use flow::{Flow, FlowId, Load};

@@ -25,7 +25,7 @@ pub fn over(case: &Case) -> Option<String> {
 
 /// Argument of `--to` for printed commands. `@FILE` replaces a ticket, because runs save only its address.
 pub fn server_in_command(to: &str) -> &str {
-    if to.starts_with('@') || to.starts_with("ssh://") { to } else { "@FILE" }
+    if to.starts_with('@') || to.contains("://") { to } else { "@FILE" }
 }
 
 /// [`over`] for a headline: shortens a long line of figures, unless another link begins with the same words.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::card::AnsweredBy;
 use crate::case::Case;
 use crate::fact::Fact;
 use crate::failure::Failure;
@@ -137,6 +138,9 @@ pub struct FlowRecord {
     /// Identity and role of the flow in the case.
     pub id: FlowId,
     pub role: FlowRole,
+    /// Who answered the messages; Hairpin's server if it is absent.
+    #[serde(default, skip_serializing_if = "AnsweredBy::is_server")]
+    pub answered_by: AnsweredBy,
     /// Figures that `hairpin-analysis` computed from the flow's samples.
     pub figures: RoundFigures,
     pub ledger: Ledger,

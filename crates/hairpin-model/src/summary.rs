@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::card::AnsweredBy;
 use crate::case::{Case, Path, Placement, Waiting};
 use crate::compared_by::ComparedBy;
 pub use crate::distribution::{CurvePoint, Distribution, LatencyFigures, Percentiles};
 use crate::fact::Fact;
+use crate::failure::RefusedCode;
 use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
 use crate::flow::{Flow, FlowId, FlowRole};
@@ -173,6 +175,9 @@ fn is_zero(count: &u64) -> bool {
 pub struct FlowSummary {
     #[serde(flatten)]
     pub flow: Flow,
+    /// Who answered the messages; Hairpin's server if it is absent.
+    #[serde(default, skip_serializing_if = "AnsweredBy::is_server")]
+    pub answered_by: AnsweredBy,
     /// Answered messages over all measured rounds; for a one-way load, messages that arrived.
     pub samples: u64,
     /// Latency from due to received: round trip, or one way for a one-way load; all null if nothing was timestamped.
@@ -265,6 +270,9 @@ pub struct CaseSummary {
     pub rounds: u64,
     /// Rounds that failed, with their causes.
     pub failed_rounds: Vec<String>,
+    /// The codes with which a foreign server refused rounds, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedCode>,
     /// When each failed round began, in ns since the run began; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_rounds_started_ns: Vec<u64>,

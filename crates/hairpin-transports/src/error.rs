@@ -6,6 +6,8 @@ use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_duration;
 use hairpin_model::{FailureKind, Hint, Hinted, WhyNot};
 
+use crate::foreign::Refusal;
+
 /// Why a transport could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{}", self.cause(), Hint(&self.hint()))]
@@ -54,6 +56,8 @@ pub enum TransportError {
         what: Unsupported,
     },
     Impossible(WhyNot),
+    /// A foreign server refused the connection.
+    Foreign(Box<Refusal>),
 }
 
 impl From<&TransportError> for FailureKind {
@@ -62,6 +66,7 @@ impl From<&TransportError> for FailureKind {
             TransportError::System { source, .. } | TransportError::Option { source, .. } => source.into(),
             TransportError::TimedOut { .. } | TransportError::Unwelcome { .. } => Self::TimedOut,
             TransportError::Abandoned => Self::Interrupted,
+            TransportError::Foreign(refusal) => refusal.failure("").kind,
             TransportError::NoSuchOption { .. }
             | TransportError::Unsupported { .. }
             | TransportError::Impossible(_) => Self::Unsupported,
@@ -112,6 +117,7 @@ impl Hinted for TransportError {
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.words()[0]),
             Self::Impossible(why) => why.cause(),
+            Self::Foreign(refusal) => refusal.cause(),
         }
     }
 
@@ -128,6 +134,7 @@ impl Hinted for TransportError {
             Self::Abandoned => String::new(),
             Self::Unsupported { what, .. } => what.words()[1].to_owned(),
             Self::Impossible(why) => why.hint(),
+            Self::Foreign(refusal) => refusal.hint(),
         }
     }
 }
@@ -156,6 +163,9 @@ pub enum WireError {
     /// dropped.
     #[error("the kernel refused a message: no buffer space available")]
     Refused,
+    /// A foreign server gave no answer.
+    #[error("{0}")]
+    Foreign(Box<Refusal>),
     /// A system call failed.
     #[error("{operation} failed: {source}")]
     System {
@@ -165,12 +175,29 @@ pub enum WireError {
     },
 }
 
+impl From<Refusal> for TransportError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Foreign(Box::new(refusal))
+    }
+}
+
+impl WireError {
+    /// The error of a call: the refusal of a foreign server if `source` carries one.
+    pub(crate) fn of_call(operation: &'static str, source: std::io::Error) -> Self {
+        match Refusal::of(&source) {
+            Some(refusal) => Self::Foreign(Box::new(refusal.clone())),
+            None => Self::System { operation, source },
+        }
+    }
+}
+
 impl From<&WireError> for FailureKind {
     fn from(error: &WireError) -> Self {
         match error {
             WireError::TimedOut { .. } => Self::TimedOut,
             WireError::Closed => Self::Closed,
             WireError::Refused => Self::Resource,
+            WireError::Foreign(refusal) => refusal.failure("").kind,
             WireError::System { source, .. } => source.into(),
         }
     }

@@ -10,6 +10,7 @@
 
 pub mod batch;
 mod error;
+pub mod foreign;
 pub mod giving_up;
 pub mod options;
 pub mod transports;
@@ -25,6 +26,8 @@ pub use batch::Batch;
 
 #[cfg(target_os = "linux")]
 pub use linux::binding::apply as bind;
+#[cfg(target_os = "linux")]
+pub use linux::library::echo;
 #[cfg(target_os = "linux")]
 pub use linux::{bpf, descriptors, foreign_options, multipath, readiness, received, wire_set};
 #[cfg(target_os = "linux")]

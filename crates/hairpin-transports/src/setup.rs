@@ -8,6 +8,7 @@ use std::time::Duration;
 use hairpin_model::flow::Opening;
 use hairpin_model::{Binding, Options, Waiting};
 
+use crate::foreign::ForeignServer;
 use crate::system::random;
 use crate::wires::codes::Codes;
 
@@ -40,6 +41,8 @@ pub struct Setup {
     pub hello_ns: Option<Arc<AtomicU64>>,
     /// Local address, ports and interface of a client.
     pub binding: Binding,
+    /// The server, if it is not Hairpin's: there is no hello, and any answer counts.
+    pub foreign: Option<Arc<ForeignServer>>,
 }
 
 /// 16 random bytes that only the two ends of a round know. A connection or datagram flow begins with a hello that
@@ -79,6 +82,7 @@ impl Setup {
             opening: None,
             hello_ns: None,
             binding,
+            foreign: None,
         }
     }
 

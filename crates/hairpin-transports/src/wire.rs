@@ -13,6 +13,7 @@ use hairpin_model::{Card, Fact, Receipt, SenderState, WhyNot};
 
 use crate::batch::{self, Batch};
 pub use crate::error::{TransportError, Unsupported, WireError};
+pub use crate::foreign::ForeignUse;
 #[cfg(target_os = "linux")]
 pub use crate::linux::descriptors::{Descriptors, PassedSocket};
 #[cfg(target_os = "linux")]
@@ -31,6 +32,11 @@ pub trait Transport: Sync {
     /// The reason why the transport cannot run, and a hint.
     fn can_run(&self) -> Result<Receipt, WhyNot>;
 
+    /// How the transport measures a server that is not Hairpin's; `None` if it cannot.
+    fn foreign(&self) -> Option<ForeignUse> {
+        None
+    }
+
     /// Opens a server. Clients can then connect to its address.
     ///
     /// A transport that the kernel answers has no server and returns an error.
@@ -48,7 +54,8 @@ pub trait Transport: Sync {
         Err(passed.unsupported(self.card().name))
     }
 
-    /// Connects the client to the address from [`Listener::address`] (or to a host, if the kernel answers).
+    /// Connects the client to the address from [`Listener::address`], or to a host, if the kernel or a foreign server
+    /// ([`Setup::foreign`]) answers.
     ///
     /// # Errors
     /// [`TransportError`] names the operation, the object and the cause.

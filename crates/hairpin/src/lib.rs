@@ -30,6 +30,7 @@ pub mod claims;
 mod claims_folder;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod foreign;
 #[cfg(target_os = "linux")]
 mod linux;
 mod measure;

@@ -133,6 +133,7 @@ impl Remote {
             congestion_controls: self.about.congestion_controls.clone(),
             limits: self.about.limits,
             fallback: self.fallback.clone(),
+            is_foreign: false,
         }
     }
 
@@ -145,7 +146,7 @@ impl Remote {
     pub(crate) fn far(&self) -> Far {
         let credentials = (self.known.session, self.ticket.word(), self.binding);
         let credentials = serde_json::to_string(&credentials).expect("a binding has only string keys");
-        Far { at: self.known.at, credentials, dial, binding: self.binding }
+        Far { at: self.known.at, credentials, dial, binding: self.binding, foreign: None }
     }
 }
 

@@ -19,6 +19,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{Case, Environment, Host, HostCapabilities, Plan, Run, Skipped, quantities};
 use hairpin_store::RunFolder;
 
+use crate::foreign::ForeignHost;
 use crate::measure::{Event, Limits, Measurement, run_interleaved, summarize_run};
 use crate::program::Program;
 use crate::remote::Remote;
@@ -68,6 +69,7 @@ pub struct Session<'a> {
     command_line: Vec<String>,
     stop: Arc<AtomicBool>,
     server: Option<&'a Remote>,
+    foreign: Option<&'a ForeignHost>,
     cpus: Option<[usize; 2]>,
 }
 
@@ -88,6 +90,7 @@ impl<'a> Session<'a> {
             command_line: Vec::new(),
             stop: Arc::default(),
             server: None,
+            foreign: None,
             cpus: None,
         })
     }
@@ -140,6 +143,12 @@ impl<'a> Session<'a> {
     #[must_use]
     pub fn server(self, server: &'a Remote) -> Self {
         Self { server: Some(server), ..self }
+    }
+
+    /// Measures a server that is not Hairpin's.
+    #[must_use]
+    pub fn foreign_server(self, server: &'a ForeignHost) -> Self {
+        Self { foreign: Some(server), ..self }
     }
 
     /// Sets the CPUs of client and server on this host; with a server on another host, the first is used. Default: the
@@ -269,8 +278,18 @@ impl<'a> Session<'a> {
 
     fn planned_here(&self, knobs: Knobs) -> Result<Planned, Refused> {
         let here = hairpin_engine::engine::capabilities(&self.chosen_cpus()?);
-        let given_cpus = self.cpus.filter(|_| self.server.is_none());
-        let capabilities = HostCapabilities { far: self.server.map(Remote::host), given_cpus, ..here };
+        let given_cpus = self.cpus.filter(|_| self.server.is_none() && self.foreign.is_none());
+        let far = self.server.map(Remote::host).or_else(|| self.foreign.map(ForeignHost::host));
+        let mut capabilities = HostCapabilities { far, given_cpus, ..here };
+        if let Some(foreign) = self.foreign {
+            foreign.refuse_experiment(self.experiment.name, self.experiment.repeats)?;
+            let controls = capabilities.congestion_controls.clone();
+            capabilities.far.iter_mut().for_each(|far| far.congestion_controls.clone_from(&controls));
+            for candidate in &mut capabilities.candidates {
+                let foreign = hairpin_transports::find(candidate.card.name).and_then(|transport| transport.foreign());
+                candidate.card = foreign.map_or_else(|| candidate.card.clone(), |foreign| foreign.card);
+            }
+        }
         match self.experiment.next(&knobs, &capabilities, &Done::default())? {
             Step::Run { cases, rounds, skipped, forecast } => {
                 self.server.map_or(Ok(()), |server| server.allow(&rounds))?;
@@ -284,7 +303,11 @@ impl<'a> Session<'a> {
     fn engine(&self) -> Result<Engine, Refused> {
         let program = self.program.path().map_err(cannot_prepare)?;
         let engine = Engine::new(program, Arc::clone(&self.stop)).map_err(cannot_prepare)?;
-        Ok(Engine { far: self.server.map(Remote::far), cpus: self.chosen_cpus()?, ..engine })
+        Ok(Engine {
+            far: self.server.map(Remote::far).or_else(|| self.foreign.map(ForeignHost::far)),
+            cpus: self.chosen_cpus()?,
+            ..engine
+        })
     }
 
     fn chosen_cpus(&self) -> Result<Cpus, Refused> {
@@ -298,7 +321,10 @@ impl<'a> Session<'a> {
         let client = Environment {
             network_namespace: namespace::prepared(),
             root: Some(self.program.by_root),
-            interface: self.server.and_then(Remote::interface),
+            interface: self
+                .server
+                .and_then(Remote::interface)
+                .or_else(|| self.foreign.and_then(ForeignHost::interface)),
             ..hairpin_engine::environment::read(engine)
         };
         let server =

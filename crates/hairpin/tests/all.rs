@@ -19,6 +19,8 @@ mod comparing;
 mod experiment_double;
 mod explain;
 mod faults;
+mod foreign;
+mod foreign_echo;
 mod formats;
 mod gate;
 mod json_contract;

@@ -16,6 +16,7 @@ use crate::support::{Place, document, list, names_in, text};
 fn with_another_host() -> HostCapabilities {
     let here = capabilities();
     let far = FarHost {
+        is_foreign: false,
         name: "lab".to_owned(),
         is_ipv6: false,
         round_trip_ns: 4_000_000,

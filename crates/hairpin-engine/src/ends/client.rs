@@ -16,6 +16,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{
     Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, FailureKind, Flow, Noise, RoundOrder, Streamed,
 };
+use hairpin_transports::foreign::ForeignServer;
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
@@ -58,12 +59,14 @@ pub(crate) struct Client<'a> {
     pub(crate) order: &'a RoundOrder,
     pub(crate) transport: &'static dyn Transport,
     pub(crate) card: &'a Card,
-    /// The server; `None` if the kernel answers.
+    /// The server; `None` if the kernel or a foreign server answers.
     pub(crate) server: Option<&'a mut Server>,
     pub(crate) link: &'a mut Option<Link>,
     pub(crate) binding: Binding,
     /// Set if the round carries one of several flows.
     pub(crate) barrier: Option<&'a Barrier>,
+    /// The server, if it is not Hairpin's.
+    pub(crate) foreign: Option<Arc<ForeignServer>>,
     /// Set when the user ends the run.
     pub(crate) stop: &'a AtomicBool,
 }
@@ -104,7 +107,7 @@ impl Client<'_> {
         // The server waits for the wire to close and uses no CPU, so it does not disturb the observers.
         observers.end();
         let WireObservations { trace, sampled, facts: of_wire } = observed.finish()?;
-        let (order, card) = (self.order, self.card);
+        let (order, card, foreign) = (self.order, self.card, self.foreign.clone());
         let RoundEnd { client_result, facts, mut server, seen, link } = self.end(wire, client_result, observers)?;
         let Observations { report, noise, watched, .. } = seen;
         let of_both = |((bulk, flow), server): ((BulkEnd, &Flow), &mut EndReport)| -> Result<SharedLoad, Failure> {
@@ -116,7 +119,8 @@ impl Client<'_> {
         let load = bulk.zip(load_of(&order.case)).zip(server.as_mut()).map(of_both).transpose()?;
         let asked = opening::asked(&order.case, End::Client);
         let options = effective(card, &asked, &options, std::slice::from_ref(&facts));
-        let facts = [counters(facts), report.facts, of_wire].concat();
+        let of_foreign = foreign.iter().flat_map(|server| server.facts()).collect();
+        let facts = [counters(facts), report.facts, of_wire, of_foreign].concat();
         let report = EndReport { options, facts, waking_ns, sampled, ..report };
         Ok(ClientEnd { client_result, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
     }
@@ -178,7 +182,7 @@ impl Client<'_> {
                 self.host.across.map_or(listening, |at| at.to_string())
             }
             None if order.case.is_emulated() => FAR.v4.to_string(),
-            None => Ipv4Addr::LOCALHOST.to_string(),
+            None => self.host.across.map_or_else(|| Ipv4Addr::LOCALHOST.to_string(), |at| at.to_string()),
         };
         let pinned = self.host.enter_and_pin(&order.case.ends, End::Client)?;
         let server_namespace = self.link.as_ref().map(|link| link.namespaces().far.as_path());
@@ -186,6 +190,7 @@ impl Client<'_> {
         let setup = Setup {
             binding: self.binding,
             codes: key.map(|key| codes(&key, End::Client, order.case.primary())),
+            foreign: self.foreign.clone(),
             ..setup(order, End::Client, cookie, self.host.across)
         };
         let connect_ns = clock.now_ns();
@@ -468,7 +473,7 @@ impl Leaving<'_> {
 
 /// The marks of the load's loop, coordinated with the server.
 struct Marks<'s> {
-    /// `None` if the kernel answers, because the kernel needs no marks.
+    /// `None` if no server of Hairpin answers, because only such a server needs marks.
     server: Option<&'s mut Server>,
     has_asked: bool,
     observers: &'s mut Observers,

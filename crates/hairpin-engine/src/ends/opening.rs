@@ -76,6 +76,9 @@ pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
 }
 
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
+    if let hairpin_transports::TransportError::Foreign(refusal) = error {
+        return refusal.failure("cannot connect");
+    }
     Failure::new(error, format!("{end}: {}", error.cause()), error.hint())
 }
 

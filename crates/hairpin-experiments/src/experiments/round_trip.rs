@@ -51,10 +51,14 @@ const KNOBS: &[Knob] = &[
     shared::PLACEMENT,
     shared::ENDS,
     Knob::new("size", "BYTES", shared::SIZE)
-        .help("Size of each message, 1 B to 1 GiB")
+        .help("Size of each message, 1 B to 1 GiB; HTTP servers at a URL get no body by default")
         .many()
         .or(&["4"])
-        .print(|repeat| repeat.values("4", |case| Some(case.primary().load.size_bytes().to_string()))),
+        .print(|repeat| {
+            // A request without a body is the default to a server that is not Hairpin's.
+            let size = |case: &Case| Some(case.primary().load.size_bytes()).filter(|size| *size > 0);
+            repeat.values("4", |case| Some(size(case)?.to_string()))
+        }),
     Knob::new("reply-size", "BYTES", shared::SIZE)
         .help("Size of each answer [default: that of the message]")
         .many()
@@ -98,6 +102,9 @@ pub(super) fn print_reply_size(repeat: &Repeat) -> Vec<String> {
 
 /// Messages per round if neither a count nor a duration is given.
 const DEFAULT_COUNT: u64 = 1250;
+/// Most measured messages and most of the warm-up with a foreign server. Together fewer than the 1000 requests after which
+/// common servers close a connection.
+const FOREIGN_COUNTS: [u64; 2] = [500, 50];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let rates: Vec<f64> = knobs.values("rate");
@@ -107,8 +114,12 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let planned = |case: Case, card: &Card| {
         let travel_ns = links::travel_ns(&case, capabilities);
         let is_closed_loop = case.primary().load.rate_per_s().is_none();
-        let count = if is_closed_loop { links::count(DEFAULT_COUNT, travel_ns) } else { DEFAULT_COUNT };
-        let warm_up = asked_warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns));
+        let [most, most_warm_up] = if case.is_foreign() { FOREIGN_COUNTS } else { [DEFAULT_COUNT, WARM_UP_MESSAGES] };
+        let count = if is_closed_loop { links::count(most, travel_ns) } else { DEFAULT_COUNT };
+        let warm_up = asked_warm_up.unwrap_or_else(|| match warm_up(&case, card, travel_ns) {
+            Extent::Count(count) => Extent::Count(count.min(most_warm_up)),
+            duration => duration,
+        });
         sequence::template(case, [warm_up, extent.unwrap_or(Extent::Count(count))], knobs, capabilities)
     };
     Combinations::default()
@@ -118,6 +129,12 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
             case.primary_mut().load.set_sizes(size, reply);
         })
         .in_circumstances(knobs, capabilities, |_| true)?
+        .each_on(vec![()], |case, (), card| {
+            if card.min_message_bytes == 0 && !knobs.is_given("size") {
+                let reply = knobs.is_given("reply-size").then(|| case.primary().load.reply_size_bytes());
+                case.primary_mut().load.set_sizes(0, reply.unwrap_or(0));
+            }
+        })
         .each(rates, |case, rate_per_s| *case = case.at_rate(rate_per_s))
         .with_replicates(knobs)
         .plan(&candidates, capabilities, |card| Case::ping_pong(card.name), planned)

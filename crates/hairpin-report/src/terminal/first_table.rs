@@ -129,7 +129,7 @@ fn name_width(blocks: &[Block<'_>], room: usize) -> usize {
 
 fn name(row: &Row<'_>, room: usize) -> Vec<String> {
     let mut lines = name_lines(row.any, room);
-    if is_answered_by_kernel(row.any) {
+    if is_answered_by_kernel(row.any) && !row.any.case.is_foreign() {
         lines[0].push_str(" (kernel)");
     }
     lines

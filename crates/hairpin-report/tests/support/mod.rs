@@ -19,9 +19,9 @@ use hairpin_model::run::{FORMAT, State};
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Answer, Case, CaseSummary, ClockFacts, Comparison, CurvePoint, Effective, EndKind, EndSummary, Environment,
-    Figure, FlowSummary, Host, LatencyFigures, Ledger, Load, Machine, MachineState, Options, OtherState, Pair,
-    PathSummary, Placement, Plan, RoundPoint, Run, Skipped, StateShare, Statement, Tool, Waiting,
+    Answer, AnsweredBy, Case, CaseSummary, ClockFacts, Comparison, CurvePoint, Effective, EndKind, EndSummary,
+    Environment, Figure, FlowSummary, Host, LatencyFigures, Ledger, Load, Machine, MachineState, Options, OtherState,
+    Pair, PathSummary, Placement, Plan, RoundPoint, Run, Skipped, StateShare, Statement, Tool, Waiting,
 };
 use hairpin_report::words::write_answer;
 
@@ -199,6 +199,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let max = curve.last().expect("a curve with points").latency_ns;
     let flow = FlowSummary {
         set_up: None,
+        answered_by: AnsweredBy::default(),
         by_stream: Vec::new(),
         flow: case.primary().clone(),
         samples,
@@ -223,6 +224,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         over_time: None,
     };
     CaseSummary {
+        refused: Vec::new(),
         id: case.id(),
         label: case.label(),
         rounds: u64::from(ROUNDS),

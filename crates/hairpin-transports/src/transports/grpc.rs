@@ -5,8 +5,10 @@ use hairpin_model::card::Library;
 use hairpin_model::{Card, RoughRoundTrip};
 
 use super::tcp::{LAYERED, TCP};
+use crate::foreign::Scheme;
+use crate::library::foreign;
 use crate::library::grpc::{Calls, open};
-use crate::wires::socket_transport::SocketTransport;
+use crate::wires::socket_transport::{Foreign, SocketTransport};
 
 /// `grpc`.
 pub(super) const GRPC: SocketTransport = SocketTransport {
@@ -30,8 +32,14 @@ pub(super) const GRPC: SocketTransport = SocketTransport {
         ..LAYERED
     },
     layer: Some(|connected| open(connected, Calls::Unary)),
+    foreign: Some(Foreign { schemes: SCHEMES, may_be_empty: true, open: foreign::grpc::open }),
     ..TCP
 };
+
+const SCHEMES: &[Scheme] = &[
+    Scheme { name: "grpc", port: Some(80), is_encrypted: false, is_tcp: true },
+    Scheme { name: "grpcs", port: Some(443), is_encrypted: true, is_tcp: true },
+];
 
 /// What the library decodes by default is 4 MiB.
 const MAX_MESSAGE_BYTES: u64 = (4 << 20) - 64;

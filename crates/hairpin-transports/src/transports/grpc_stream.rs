@@ -23,5 +23,6 @@ pub(super) const GRPC_STREAM: SocketTransport = SocketTransport {
         ..GRPC.card
     },
     layer: Some(|connected| open(connected, Calls::Streaming)),
+    foreign: None,
     ..GRPC
 };

@@ -1,5 +1,7 @@
 //! HTTP/1.1 over TCP (RFC 9112) with hyper.
 
+use std::sync::Arc;
+
 use hairpin_model::card::Library;
 use hairpin_model::trace::End;
 use hairpin_model::{Card, RoughRoundTrip};
@@ -10,10 +12,12 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 
 use super::tcp::{LAYERED, TCP};
+use crate::foreign::{ForeignServer, Scheme};
+use crate::library::foreign::http::{self as foreign, Requests, Version};
 use crate::library::http::{Outgoing, Sender, accept, connect};
 use crate::wire::{Connection, TransportError};
 use crate::wires::socket_kind::Connected;
-use crate::wires::socket_transport::SocketTransport;
+use crate::wires::socket_transport::{Foreign, SocketTransport};
 
 /// `http1`.
 pub(super) const HTTP1: SocketTransport = SocketTransport {
@@ -33,8 +37,25 @@ pub(super) const HTTP1: SocketTransport = SocketTransport {
         ..LAYERED
     },
     layer: Some(open),
+    foreign: Some(Foreign { schemes: SCHEMES, may_be_empty: true, open: open_foreign }),
     ..TCP
 };
+
+pub(super) const SCHEMES: &[Scheme] = &[
+    Scheme { name: "http", port: Some(80), is_encrypted: false, is_tcp: true },
+    Scheme { name: "https", port: Some(443), is_encrypted: true, is_tcp: true },
+];
+
+/// Maximum bytes of the head of an answer, and of one read.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+
+fn open_foreign(
+    connected: Connected<'_>,
+    server: &Arc<ForeignServer>,
+) -> Result<Box<dyn Connection>, TransportError> {
+    let handshake = |io, _| client::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(io);
+    foreign::connect(connected, server, Version::One, handshake, |sender, target| Requests { sender, target })
+}
 
 fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
     match connected.end {

@@ -1,5 +1,7 @@
 //! HTTP/2 over TCP (RFC 9113) with hyper, with prior knowledge. Each wire is one stream, or one stream for each request.
 
+use std::sync::Arc;
+
 use hairpin_model::card::Library;
 use hairpin_model::trace::End;
 use hairpin_model::{Card, RoughRoundTrip};
@@ -9,11 +11,14 @@ use hyper::server::conn::http2 as server;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 
+use super::http1::SCHEMES;
 use super::tcp::{LAYERED, TCP};
+use crate::foreign::ForeignServer;
+use crate::library::foreign::http::{self as foreign, Requests, Version};
 use crate::library::http::{Outgoing, Sender, accept, connect};
 use crate::wire::{Connection, TransportError};
 use crate::wires::socket_kind::Connected;
-use crate::wires::socket_transport::SocketTransport;
+use crate::wires::socket_transport::{Foreign, SocketTransport};
 
 /// `http2`.
 pub(super) const HTTP2: SocketTransport = SocketTransport {
@@ -34,8 +39,17 @@ pub(super) const HTTP2: SocketTransport = SocketTransport {
         ..LAYERED
     },
     layer: Some(open),
+    foreign: Some(Foreign { schemes: SCHEMES, may_be_empty: true, open: open_foreign }),
     ..TCP
 };
+
+fn open_foreign(
+    connected: Connected<'_>,
+    server: &Arc<ForeignServer>,
+) -> Result<Box<dyn Connection>, TransportError> {
+    let handshake = |io, handle| Builder::new(handle).handshake(io);
+    foreign::connect(connected, server, Version::Two, handshake, |sender, target| Requests { sender, target })
+}
 
 fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
     match connected.end {

@@ -42,8 +42,9 @@ mod websocket;
 
 use std::sync::OnceLock;
 
-use hairpin_model::Card;
+use hairpin_model::{Card, Refused};
 
+use crate::foreign::{Scheme, Url};
 use crate::wire::Transport;
 
 /// The built-in transports, the shortest path first.
@@ -79,6 +80,10 @@ pub const ALL: &[&dyn Transport] = &[
     &quic_datagram::QUIC_DATAGRAM,
     &icmp::Icmp,
 ];
+
+/// Flags of echo servers that are named after transports.
+#[cfg(target_os = "linux")]
+pub(crate) const ECHO_FLAGS: [&str; 3] = ["grpc", "websocket", "quic"];
 
 /// Transports that this build omits, and the feature of the crate `hairpin` that each needs.
 #[cfg(target_os = "linux")]
@@ -138,6 +143,19 @@ pub fn all() -> impl Iterator<Item = &'static dyn Transport> {
 
 pub fn find(name: &str) -> Option<&'static dyn Transport> {
     all().find(|transport| transport.card().name == name)
+}
+
+/// Parses the URL of a foreign server. Also returns the transports that can measure it, the default first.
+///
+/// # Errors
+/// [`Refused`] for a text that is no such URL.
+pub fn find_foreign(text: &str) -> Result<(Url, Vec<&'static str>), Refused> {
+    let known = || all().filter_map(|one| Some((one.card().name, one.foreign()?.schemes)));
+    let mut schemes: Vec<Scheme> = known().flat_map(|(_, schemes)| schemes.iter().copied()).collect();
+    schemes.dedup();
+    let url = Url::parse(text, &schemes)?;
+    let fits = known().filter(|(_, schemes)| schemes.contains(&url.scheme)).map(|(name, _)| name).collect();
+    Ok((url, fits))
 }
 
 #[cfg(test)]

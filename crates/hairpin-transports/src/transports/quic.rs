@@ -6,8 +6,10 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Card, RoughRoundTrip};
 
 use super::udp::UDP;
+use crate::foreign::Scheme;
+use crate::library::foreign;
 use crate::library::quic::{Carrier, open};
-use crate::wires::socket_transport::SocketTransport;
+use crate::wires::socket_transport::{Foreign, SocketTransport};
 
 /// `quic`.
 pub(super) const QUIC: SocketTransport = SocketTransport {
@@ -27,8 +29,11 @@ pub(super) const QUIC: SocketTransport = SocketTransport {
         ..UDP.card
     },
     layer: Some(|connected| open(connected, Carrier::Streams)),
+    foreign: Some(Foreign { schemes: SCHEMES, may_be_empty: false, open: foreign::quic::open }),
     ..UDP
 };
+
+const SCHEMES: &[Scheme] = &[Scheme { name: "quic", port: Some(443), is_encrypted: true, is_tcp: false }];
 
 /// Datagrams of 1 200 B of payload (RFC 9000, section 14), with the headers of UDP and IPv4.
 pub(super) const MIN_MTU_BYTES: u32 = 1_228;

@@ -25,5 +25,6 @@ pub(super) const QUIC_DATAGRAM: SocketTransport = SocketTransport {
         ..QUIC.card
     },
     layer: Some(|connected| open(connected, Carrier::Datagrams)),
+    foreign: None,
     ..QUIC
 };

@@ -28,4 +28,5 @@ pub(super) const UNIX_STREAM: SocketTransport = SocketTransport {
     can_open: || Ok(()),
     detail: |socket| format!(", send buffer {} bytes", socket.send_buffer_size().unwrap_or_default()),
     layer: None,
+    foreign: None,
 };

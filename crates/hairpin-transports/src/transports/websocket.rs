@@ -11,10 +11,12 @@ use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
 
 use super::tcp::{LAYERED, TCP};
+use crate::foreign::Scheme;
+use crate::library::foreign::websocket;
 use crate::wire::{Connection, TransportError};
 use crate::wires::layer::{Io, Session, connection, handshake_failed};
 use crate::wires::socket_kind::Connected;
-use crate::wires::socket_transport::SocketTransport;
+use crate::wires::socket_transport::{Foreign, SocketTransport};
 
 /// `websocket`.
 pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
@@ -36,8 +38,14 @@ pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
         ..LAYERED
     },
     layer: Some(open),
+    foreign: Some(Foreign { schemes: SCHEMES, may_be_empty: false, open: websocket::open }),
     ..TCP
 };
+
+const SCHEMES: &[Scheme] = &[
+    Scheme { name: "ws", port: Some(80), is_encrypted: false, is_tcp: true },
+    Scheme { name: "wss", port: Some(443), is_encrypted: true, is_tcp: true },
+];
 
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 

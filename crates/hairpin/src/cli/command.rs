@@ -16,6 +16,7 @@ use super::clean::SELECTORS;
 use super::flags::{optional, path, switch, valued};
 use super::link::words;
 use super::measure::{ALL_ROUNDS, AS, NO_SAMPLES};
+use super::serve_echo;
 use crate::program::Program;
 
 /// The experiment that `hairpin` without arguments runs.
@@ -89,14 +90,20 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
 }
 
 /// Flags for a server on another host.
-fn other_host() -> [Arg; 4] {
+fn other_host() -> [Arg; 5] {
     [
         valued(
             "to",
             "TICKET",
             "Run the server on another host, where `hairpin serve` printed this ticket. @FILE reads it from a file; \
             HAIRPIN_TO may contain it instead. Other users can read a ticket on the command line. \
-            ssh://[USER@]HOST[:PORT] starts a server over ssh",
+            ssh://[USER@]HOST[:PORT] starts a server over ssh. round-trip also measures a server that is not Hairpin's: \
+            http://, https://HOST[:PORT]/PATH and others (docs/protocols.md)",
+        ),
+        path(
+            "ca",
+            "FILE",
+            "With --to https://: the certificate of the authority that signed the server's [default: those of the system]",
         ),
         valued(
             "fallback",
@@ -472,6 +479,7 @@ fn serve() -> Command {
             valued("cpu", "NUMBER", "CPU of the server in rounds [default: the second, if there is one]")
                 .value_parser(value_parser!(usize)),
         )
+        .args(serve_echo::flags().map(|flag| flag.help_heading("Echo servers for other clients")))
         .arg(switch("list", "List tickets and sessions, also while the server runs, and exit"))
         .arg(switch("json", "Print a JSON object for each event, one per line"))
         .arg(valued("revoke", "ID", "Revoke this ticket, also while the server runs, and exit").exclusive(true))

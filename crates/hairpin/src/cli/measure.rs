@@ -18,6 +18,7 @@ use super::exit::{Exit, Stopped};
 use super::progress::Progress;
 use super::report::{PAGE, show, write_page};
 use super::{output, two_hosts};
+use crate::foreign::ForeignHost;
 use crate::interrupt;
 use crate::program::Program;
 use crate::remote::Remote;
@@ -148,6 +149,8 @@ pub(super) struct Ends {
     stop: Arc<AtomicBool>,
     /// The server, if it is on another host.
     pub(super) server: Option<Remote>,
+    /// The server, if it is not Hairpin's.
+    foreign: Option<ForeignHost>,
     /// CPUs of client and server, if the user chose them; with a server on another host, twice the client's CPU.
     pub(super) cpus: Option<[usize; 2]>,
     quiet: bool,
@@ -162,28 +165,31 @@ impl Ends {
     /// Catches Ctrl-C, and connects to a server on another host, if requested.
     pub(super) fn prepare(matches: &ArgMatches) -> Result<Self, Stopped> {
         let stop = Self::stop()?;
-        let server = two_hosts::connect(matches, &stop)?;
-        let cpus = match (matches.get_one::<Vec<usize>>("cpu").map(Vec::as_slice), &server) {
+        let foreign = two_hosts::foreign(matches)?;
+        let server = if foreign.is_some() { None } else { two_hosts::connect(matches, &stop)? };
+        let is_elsewhere = server.is_some() || foreign.is_some();
+        let cpus = match (matches.get_one::<Vec<usize>>("cpu").map(Vec::as_slice), is_elsewhere) {
             (None, _) => None,
-            (Some(&[client]), Some(_)) => Some([client; 2]),
-            (Some(&[client, server]), None) => Some([client, server]),
-            (Some(_), Some(_)) => {
+            (Some(&[client]), true) => Some([client; 2]),
+            (Some(&[client, server]), false) => Some([client, server]),
+            (Some(_), true) => {
                 return Err(Stopped::usage(
                     "--cpu sets one CPU if the server is on another host (hint: use `hairpin serve --cpu` there)",
                 ));
             }
-            (Some(_), None) => {
+            (Some(_), false) => {
                 return Err(Stopped::usage(
                     "--cpu sets two CPUs on one host (hint: use --cpu CLIENT,SERVER, or --to or HAIRPIN_TO)",
                 ));
             }
         };
-        Ok(Self { stop, server, cpus, quiet: matches.get_flag("quiet") })
+        Ok(Self { stop, server, foreign, cpus, quiet: matches.get_flag("quiet") })
     }
 
     pub(super) fn joined<'a>(&'a self, session: Session<'a>) -> Session<'a> {
         let session = session.stop_on(&self.stop);
         let session = if let Some(server) = &self.server { session.server(server) } else { session };
+        let session = if let Some(foreign) = &self.foreign { session.foreign_server(foreign) } else { session };
         if let Some([client, server]) = self.cpus { session.cpus(client, server) } else { session }
     }
 

@@ -23,6 +23,7 @@ mod progress;
 pub mod report;
 pub mod runs;
 pub mod serve;
+mod serve_echo;
 mod serve_list;
 mod start;
 mod tune;

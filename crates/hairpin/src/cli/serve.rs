@@ -21,7 +21,7 @@ use hairpin_model::served::{Event, IssuedTicket};
 use hairpin_model::{Ending, Limits, Prefix, Refused, StrangerCounts, TicketChange, capability, parse, quantities};
 
 use super::exit::{Exit, Stopped};
-use super::{output, serve_list};
+use super::{output, serve_echo, serve_list};
 use crate::linux::{interrupt, service, streams};
 use crate::session::now_unix_s;
 
@@ -84,6 +84,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         let at = server.serve_metrics(at).map_err(|error| cannot_listen(at, &error))?;
         output::note(&format!("counters at http://{at}/metrics"));
     }
+    serve_echo::start(matches, &asked.allow, state.folder(), &stop)?;
     service::notify("READY=1");
     let input_closed = Arc::new(AtomicBool::new(false));
     if asked.until_input_closes {

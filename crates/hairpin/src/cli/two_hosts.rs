@@ -1,6 +1,6 @@
 //! `--to`: connects to the server of a run on another host.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -11,9 +11,11 @@ use hairpin_hosts::dial::NotKnown;
 use hairpin_hosts::ssh_host::SshHost;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::{Binding, Refused, names};
+use hairpin_transports::foreign::is_url;
 
 use super::exit::Stopped;
 use super::{output, over_ssh};
+use crate::foreign::ForeignHost;
 use crate::remote::Remote;
 
 const MAX_TICKET_FILE_BYTES: u64 = 4096;
@@ -34,6 +36,26 @@ pub(super) fn connect(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Op
         fall_back(&mut remote, to)?;
     }
     Ok(Some(remote))
+}
+
+/// Connects to the server that `--to` or the environment names by a URL; `None` if there is no URL.
+pub(super) fn foreign(matches: &ArgMatches) -> Result<Option<ForeignHost>, Stopped> {
+    let roots = matches.get_one::<PathBuf>("ca").cloned();
+    let given = matches.get_one::<String>("to").cloned().or_else(|| std::env::var(TICKET_VARIABLE).ok());
+    let Some(url) = given.filter(|text| is_url(text)) else {
+        return match roots {
+            Some(_) => {
+                Err(Stopped::usage("--ca needs --to with a URL such as https://localhost:8443/ (hint: omit --ca)"))
+            }
+            None => Ok(None),
+        };
+    };
+    over_ssh::refuse_flags(matches)?;
+    if matches.contains_id("fallback") {
+        return Err(Stopped::usage("--fallback needs a server of Hairpin (hint: omit --fallback)"));
+    }
+    let connected = ForeignHost::connect(&url, roots, asked_binding(matches)?);
+    connected.map(Some).map_err(|refused| Stopped::usage(refused.while_reading("--to")))
 }
 
 /// Connects to the server of `hairpin check`; `None` if neither its argument nor the environment gives a ticket. Calls

@@ -22,6 +22,7 @@ mod feedback;
 mod firewall;
 mod host;
 mod hostile_folders;
+mod interop;
 mod kills;
 mod nat;
 mod over_ssh;

@@ -85,7 +85,7 @@ impl Sender for GrpcSender {
         let Client { sender, mailbox, index, opens_with_message } = client;
         let is_unary = has_answers && sender.calls == Calls::Unary;
         let origin = Uri::from_static(ORIGIN);
-        let mut grpc = tonic::client::Grpc::with_origin(Channel(sender), origin);
+        let mut grpc = tonic::client::Grpc::with_origin(Channel(sender.channel), origin);
         let called = if is_unary {
             unary(&mut grpc, &mailbox, index, opens_with_message).await
         } else {
@@ -186,7 +186,7 @@ impl Stream for Answers {
 type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The HTTP/2 connection of a client.
-struct Channel(GrpcSender);
+pub(crate) struct Channel(pub(crate) SendRequest<Outgoing>);
 
 impl tower_service::Service<Request<tonic::body::Body>> for Channel {
     type Response = Response<Incoming>;
@@ -194,11 +194,11 @@ impl tower_service::Service<Request<tonic::body::Body>> for Channel {
     type Future = Answering<Result<Self::Response, hyper::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
-        self.0.channel.poll_ready(context)
+        self.0.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<tonic::body::Body>) -> Self::Future {
-        Box::pin(self.0.channel.send_request(request.map(Outgoing::Other)))
+        Box::pin(self.0.send_request(request.map(Outgoing::Other)))
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
-    fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self::Whole(None)
     }
 }
@@ -132,16 +132,20 @@ impl Mailboxes {
         mailboxes[index].clone()
     }
 
+    /// Calls `call` with each.
+    pub(crate) fn each(&self, call: impl FnMut(&Mailbox)) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(call);
+    }
+
     /// Notes that the connection has ended.
     fn on_gone(&self, result: Result<(), hyper::Error>) {
         let failure = result.err().filter(|error| !is_closed(error)).map(|error| text(&error));
-        let mailboxes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        mailboxes.iter().for_each(|mailbox| mailbox.on_gone(failure.clone()));
+        self.each(|mailbox| mailbox.on_gone(failure.clone()));
     }
 }
 
 /// Whether the other end has just closed the connection.
-fn is_closed(error: &hyper::Error) -> bool {
+pub(crate) fn is_closed(error: &hyper::Error) -> bool {
     use std::error::Error;
     fn is_io(error: &(dyn Error + 'static)) -> bool {
         let is_of_stream = error.downcast_ref::<h2::Error>().is_some_and(h2::Error::is_io);
@@ -180,16 +184,33 @@ where
     C: Future<Output = Result<(), hyper::Error>> + Send + 'static,
     H: Future<Output = Result<(S, C), hyper::Error>> + Send + 'static,
 {
-    let (mut runtime, setup) = (runtime(&connected)?, connected.setup.clone());
-    let handle = runtime.handle();
+    let runtime = runtime(&connected)?;
+    let handshake = handshake(HyperIo(runtime.handle()), runtime.handle());
+    established(runtime, connected, handshake, Mailboxes::on_gone)
+}
+
+/// Notes the end of a connection.
+pub(crate) type Ended = fn(&Mailboxes, Result<(), hyper::Error>);
+
+/// Completes the library's handshake, and returns the client of the connection.
+pub(crate) fn established<S: Sender, C>(
+    mut runtime: Runtime,
+    connected: Connected<'_>,
+    handshake: impl Future<Output = Result<(S, C), hyper::Error>> + Send + 'static,
+    on_end: Ended,
+) -> Result<Box<dyn Connection>, TransportError>
+where
+    C: Future<Output = Result<(), hyper::Error>> + Send + 'static,
+{
+    let (handle, setup) = (runtime.handle(), connected.setup.clone());
     let error = |source| failed("set up HTTP with", "the other end", source, "");
     let timeout = setup.opening_timeout();
-    let opened = runtime.complete(handshake(HyperIo(handle.clone()), handle.clone()), timeout).map_err(error)?;
+    let opened = runtime.complete(handshake, timeout).map_err(error)?;
     let opened = opened.ok_or(TransportError::TimedOut { what: "answered", after: timeout })?;
     let (sender, connection) = opened.map_err(|source| error(std::io::Error::other(source)))?;
     let mailboxes = Mailboxes::default();
     let ended = mailboxes.clone();
-    handle.spawn(Box::pin(async move { ended.on_gone(connection.await) }));
+    handle.spawn(Box::pin(async move { on_end(&ended, connection.await) }));
     let carries_several = sender.another().is_some();
     let driven = driven(runtime, connected);
     Ok(Box::new(HttpConnection { driven, sender: Some(sender), carries_several, mailboxes, next: 0, setup }))
@@ -213,7 +234,7 @@ where
     Ok(Box::new(HttpConnection { driven, sender: None::<S>, carries_several, mailboxes, next: 0, setup }))
 }
 
-fn runtime(connected: &Connected<'_>) -> Result<Runtime, TransportError> {
+pub(crate) fn runtime(connected: &Connected<'_>) -> Result<Runtime, TransportError> {
     connected.set_nodelay()?;
     let socket = connected.socket.try_clone();
     socket.map(Runtime::new).map_err(|source| failed("duplicate", "a socket", source, "is `ulimit -n` reached?"))

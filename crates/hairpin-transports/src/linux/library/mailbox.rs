@@ -7,6 +7,7 @@ use std::task::{Poll, Waker};
 
 use bytes::{Buf, Bytes};
 
+use crate::foreign::Refusal;
 use crate::linux::wires::port::Miss;
 
 /// Maximum bytes that wait in one direction; one message may be longer.
@@ -34,6 +35,8 @@ struct State {
     /// Whether the connection has ended, and why, unless the other end just closed it.
     is_gone: bool,
     failure: Option<String>,
+    /// Why a foreign server gave no answer.
+    refusal: Option<Refusal>,
     /// Whether the library has sent all messages of a closed wire.
     has_sent_all: bool,
 }
@@ -99,7 +102,7 @@ impl Mailbox {
         .await
     }
 
-    /// Delivers a received message if there is room.
+    /// Delivers a received message, also an empty one, if there is room.
     pub(crate) fn deliver_or_drop(&self, message: Bytes) {
         let mut state = self.lock();
         if state.incoming.has_room() {
@@ -146,6 +149,16 @@ impl Mailbox {
         }
     }
 
+    /// Notes that a foreign server gives no more answers.
+    pub(crate) fn on_refused(&self, refusal: Refusal) {
+        let mut state = self.lock();
+        state.is_gone = true;
+        // The connection may report its end before a request reports the cause.
+        if state.refusal.as_ref().is_none_or(Refusal::is_closed) {
+            state.refusal = Some(refusal);
+        }
+    }
+
     /// Notes that the library has sent all messages of the closed wire.
     pub(crate) fn on_all_sent(&self) {
         self.lock().has_sent_all = true;
@@ -158,10 +171,11 @@ impl Mailbox {
     pub(crate) fn take(&self, into: &mut [u8], whole: bool) -> Result<usize, Miss> {
         let mut state = self.lock();
         let Some(mut message) = state.incoming.messages.pop_front() else {
-            return Err(match &state.failure {
-                Some(why) => Miss::Failed(std::io::Error::other(why.clone())),
-                None if state.has_ended || state.is_gone => Miss::Ended,
-                None => Miss::Nothing,
+            return Err(match (&state.refusal, &state.failure) {
+                (Some(refusal), _) => Miss::Failed(refusal.clone().into()),
+                (None, Some(why)) => Miss::Failed(std::io::Error::other(why.clone())),
+                (None, None) if state.has_ended || state.is_gone => Miss::Ended,
+                (None, None) => Miss::Nothing,
             });
         };
         let bytes = message.len().min(into.len());
@@ -211,6 +225,9 @@ impl Mailbox {
     /// Puts a message to be sent. Returns whether there was room.
     pub(crate) fn put(&self, bytes: &[u8]) -> Result<usize, Miss> {
         let mut state = self.lock();
+        if let Some(refusal) = &state.refusal {
+            return Err(Miss::Failed(refusal.clone().into()));
+        }
         if state.is_gone {
             return Err(Miss::Gone);
         }

@@ -1,5 +1,7 @@
 //! What transports over other people's libraries share.
 
+pub mod echo;
+pub(crate) mod foreign;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
 #[cfg(feature = "http")]
@@ -9,4 +11,6 @@ pub(crate) mod mailbox;
 pub(crate) mod port;
 #[cfg(feature = "quic")]
 pub(crate) mod quic;
+#[cfg(feature = "quic")]
+pub(crate) mod quic_io;
 pub(crate) mod runtime;

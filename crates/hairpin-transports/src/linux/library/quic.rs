@@ -3,17 +3,11 @@
 //! Each stream begins with one byte in each direction, so that it exists at both ends before the first message, unless it opens
 //! with its first message.
 
-use std::fmt;
 use std::fs::File;
-use std::future::Future;
-use std::io::{self, BufWriter, IoSliceMut};
-use std::net::SocketAddr;
+use std::io::{self, BufWriter};
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use hairpin_model::flow::Opening;
 use hairpin_model::options::OptionName;
@@ -21,18 +15,17 @@ use hairpin_model::trace::End;
 use hairpin_model::{Fact, fact_names};
 use quinn::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn::udp::{UdpSockRef, UdpSocketState};
 use quinn::{
-    AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectionError, Endpoint, EndpointConfig, QlogConfig, QlogStream,
-    ReadError, RecvStream, SendDatagramError, SendStream, ServerConfig, TransportConfig, UdpPoller, WriteError,
-    ZeroRttAccepted,
+    ClientConfig, ConnectionError, Endpoint, QlogConfig, QlogStream, ReadError, RecvStream, SendDatagramError,
+    SendStream, ServerConfig, TransportConfig, WriteError, ZeroRttAccepted,
 };
 
 use super::identity::{Identity, SERVER_NAME};
 use super::mailbox::Mailbox;
 use super::port::{Driven, Form};
+use super::quic_io::{Established, new_endpoint};
 use super::runtime::{Handle, Runtime};
-use crate::linux::wires::hello::is_icmp_error;
 use crate::linux::wires::socket_kind::Connected;
 use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
 use crate::wires::failed;
@@ -40,12 +33,12 @@ use crate::wires::failed;
 /// Maximum streams of a connection.
 const MAX_STREAMS: u32 = 10_000;
 /// Maximum bytes of one read.
-const MAX_READ_BYTES: usize = 64 << 10;
+pub(crate) const MAX_READ_BYTES: usize = 64 << 10;
 
 /// Maximum payload of a datagram before MTU discovery.
 pub(crate) const MAX_DATAGRAM_BYTES: usize = 1_150;
 
-const PROTOCOL: &[u8] = b"hairpin-echo";
+pub(crate) const PROTOCOL: &[u8] = b"hairpin-echo";
 
 /// What the wires of a connection are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +48,7 @@ pub(crate) enum Carrier {
 }
 
 pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn Connection>, TransportError> {
-    let (end, kind, setup) = (connected.end, connected.kind, connected.setup.clone());
+    let (end, setup) = (connected.end, connected.setup.clone());
     let error = |source| failed("set up QUIC with", "the other end", source, "");
     let peer = connected.socket.peer_addr().map_err(error)?;
     let peer = peer.as_socket().ok_or_else(|| error(io::ErrorKind::InvalidInput.into()))?;
@@ -87,17 +80,7 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     let opened = opened.ok_or(TransportError::TimedOut { what: "completed its handshake", after: timeout })?;
     let (connection, endpoint) = opened.map_err(error)?;
     drop(established.set(connection.clone()));
-    let (of_facts, closing, socket) = (connection.clone(), connection.clone(), connected.socket);
-    let facts = move || {
-        let mut facts = kind.facts(&socket);
-        facts.extend(chosen.clone());
-        facts.extend(statistics(&of_facts));
-        facts
-    };
-    let driven = Driven::new(runtime, kind, facts, move || {
-        closing.close(0_u32.into(), b"");
-        drop(endpoint);
-    });
+    let driven = driven(runtime, connected, &connection, endpoint, chosen);
     let accepted = Accepted::default();
     if end == End::Server {
         identity.on_accepted().map_err(error)?;
@@ -136,7 +119,11 @@ async fn close_unless(accepted: ZeroRttAccepted, connection: quinn::Connection) 
 }
 
 /// The transport parameters with the options of the library, and the facts of these options.
-fn transport_config(setup: &Setup, end: End, has_gso: bool) -> io::Result<(TransportConfig, [Fact; 2])> {
+pub(crate) fn transport_config(
+    setup: &Setup,
+    end: End,
+    handle: &Handle,
+) -> io::Result<(Arc<TransportConfig>, [Fact; 2])> {
     let mut transport = TransportConfig::default();
     transport.max_concurrent_bidi_streams(MAX_STREAMS.into()).max_idle_timeout(None);
     let control = setup.options.get(OptionName::Congestion).unwrap_or("cubic");
@@ -146,6 +133,7 @@ fn transport_config(setup: &Setup, end: End, has_gso: bool) -> io::Result<(Trans
         "bbr" => transport.congestion_controller_factory(Arc::new(BbrConfig::default())),
         _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "the library has no such congestion control")),
     };
+    let has_gso = UdpSocketState::new(UdpSockRef::from(handle.socket()))?.max_gso_segments() > 1;
     let gso = has_gso && setup.options.get(OptionName::Gso) != Some("off");
     transport.enable_segmentation_offload(gso);
     transport.qlog_stream(qlog(end));
@@ -153,7 +141,7 @@ fn transport_config(setup: &Setup, end: End, has_gso: bool) -> io::Result<(Trans
         Fact::word(&format!("option.{}", OptionName::Congestion), control.to_owned()),
         Fact::word(&format!("option.{}", OptionName::Gso), if gso { "on" } else { "off" }.to_owned()),
     ];
-    Ok((transport, facts))
+    Ok((Arc::new(transport), facts))
 }
 
 /// The log of a connection (IETF draft-ietf-quic-qlog-main-schema), in the folder that the environment variable `QLOGDIR` names.
@@ -168,6 +156,28 @@ fn qlog(end: End) -> Option<QlogStream> {
     config.into_stream()
 }
 
+/// The driver of an established connection, which closes the connection at its end.
+pub(crate) fn driven(
+    runtime: Runtime,
+    connected: Connected<'_>,
+    connection: &quinn::Connection,
+    endpoint: Endpoint,
+    chosen: [Fact; 2],
+) -> Arc<Driven> {
+    let (of_facts, closing, kind) = (connection.clone(), connection.clone(), connected.kind);
+    let socket = connected.socket;
+    let facts = move || {
+        let mut facts = kind.facts(&socket);
+        facts.extend(chosen.clone());
+        facts.extend(statistics(&of_facts));
+        facts
+    };
+    Driven::new(runtime, kind, facts, move || {
+        closing.close(0_u32.into(), b"");
+        drop(endpoint);
+    })
+}
+
 /// Returns an endpoint on the connected socket, the configuration of a client, and the facts of the library's options.
 fn endpoint(
     handle: &Handle,
@@ -177,9 +187,7 @@ fn endpoint(
     identity: &Identity,
 ) -> io::Result<(Endpoint, Option<ClientConfig>, [Fact; 2])> {
     let (client_config, server_config) = (Arc::clone(&identity.client), Arc::clone(&identity.server));
-    let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
-    let (transport, chosen) = transport_config(setup, end, state.max_gso_segments() > 1)?;
-    let transport = Arc::new(transport);
+    let (transport, chosen) = transport_config(setup, end, handle)?;
     let (mut server, mut client) = (None, None);
     match end {
         End::Client => {
@@ -197,10 +205,7 @@ fn endpoint(
     }
     // Anyone can send ICMP errors over a network.
     let established = setup.server.is_none().then(|| Arc::clone(established));
-    let socket = Arc::new(QuicSocket { handle: handle.clone(), state, established });
-    let runtime = Arc::new(QuicRuntime(handle.clone()));
-    let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
-    Ok((endpoint, client, chosen))
+    Ok((new_endpoint(handle, server, established)?, client, chosen))
 }
 
 /// The library's counters of the connection.
@@ -430,151 +435,5 @@ impl Connection for QuicConnection {
             mailbox.on_opened();
         }
         self.wire(mailbox)
-    }
-}
-
-/// The runtime that quinn asks for.
-struct QuicRuntime(Handle);
-
-impl fmt::Debug for QuicRuntime {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("QuicRuntime")
-    }
-}
-
-impl quinn::Runtime for QuicRuntime {
-    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        Box::pin(Timer { handle: self.0.clone(), at, key: None, waker: Waker::noop().clone() })
-    }
-
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.0.spawn(future);
-    }
-
-    fn wrap_udp_socket(&self, _socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-struct Timer {
-    handle: Handle,
-    at: Instant,
-    /// The timer that is set, and what it wakes.
-    key: Option<(Instant, u64)>,
-    waker: Waker,
-}
-
-impl fmt::Debug for Timer {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Timer at {:?}", self.at)
-    }
-}
-
-impl Timer {
-    fn cancel(&mut self) {
-        if let Some(key) = self.key.take() {
-            self.handle.cancel_timer(key);
-        }
-    }
-}
-
-impl AsyncTimer for Timer {
-    fn reset(mut self: Pin<&mut Self>, at: Instant) {
-        self.cancel();
-        self.at = at;
-    }
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.at <= Instant::now() {
-            self.cancel();
-            return Poll::Ready(());
-        }
-        if self.key.is_none() || !self.waker.will_wake(context.waker()) {
-            self.cancel();
-            self.waker.clone_from(context.waker());
-            self.key = Some(self.handle.set_timer(self.at, self.waker.clone()));
-        }
-        Poll::Pending
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
-
-/// The connection, once it exists.
-type Established = Arc<OnceLock<quinn::Connection>>;
-
-struct QuicSocket {
-    handle: Handle,
-    state: UdpSocketState,
-    /// Closed if the kernel reports that the other end's socket is closed; `None` if such reports are not believed.
-    established: Option<Established>,
-}
-
-impl fmt::Debug for QuicSocket {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("QuicSocket")
-    }
-}
-
-impl AsyncUdpSocket for QuicSocket {
-    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Poller(self.handle.clone()))
-    }
-
-    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.handle.try_send(|socket| self.state.send(UdpSockRef::from(socket), transmit))
-    }
-
-    fn poll_recv(
-        &self,
-        context: &mut Context<'_>,
-        buffers: &mut [IoSliceMut<'_>],
-        meta: &mut [RecvMeta],
-    ) -> Poll<io::Result<usize>> {
-        self.handle.poll_receive(context, |socket| match self.state.recv(UdpSockRef::from(socket), buffers, meta) {
-            Err(error) if is_icmp_error(&error) => {
-                if let Some(connection) = self.established.as_ref().and_then(|established| established.get()) {
-                    connection.close(0_u32.into(), b"");
-                }
-                // The kernel reports it once.
-                Err(io::ErrorKind::Interrupted.into())
-            }
-            received => received,
-        })
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        let address = self.handle.socket().local_addr()?;
-        address.as_socket().ok_or_else(|| io::ErrorKind::InvalidInput.into())
-    }
-
-    fn max_transmit_segments(&self) -> usize {
-        self.state.max_gso_segments()
-    }
-
-    fn max_receive_segments(&self) -> usize {
-        self.state.gro_segments()
-    }
-
-    fn may_fragment(&self) -> bool {
-        self.state.may_fragment()
-    }
-}
-
-struct Poller(Handle);
-
-impl fmt::Debug for Poller {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Poller")
-    }
-}
-
-impl UdpPoller for Poller {
-    fn poll_writable(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_may_send(context)
     }
 }

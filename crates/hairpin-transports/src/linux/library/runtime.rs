@@ -23,6 +23,11 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Polls of one call of [`Runtime::drive`], so that a future that always wakes itself does not keep the thread.
 const MAX_POLLS: usize = 10_000;
+/// Time of one such call, checked after each [`POLLS_PER_CLOCK_READ`]: a peer may send without a pause.
+const MAX_DRIVE: Duration = Duration::from_millis(20);
+const POLLS_PER_CLOCK_READ: usize = 8;
+/// Receives of one poll. A library may otherwise read as long as a peer sends.
+const MAX_RECEIVES: u32 = 4;
 
 /// The futures of one connection.
 pub(crate) struct Runtime {
@@ -58,6 +63,8 @@ struct State {
     /// Whether a receive may find data, and a send room: false after a call that found none.
     may_receive: bool,
     may_send: bool,
+    /// Receives of the current poll.
+    receives: u32,
     receiver: Option<Waker>,
     /// Several futures may wait for room.
     senders: Vec<Waker>,
@@ -98,9 +105,11 @@ impl Runtime {
     /// Polls the woken futures until none is woken. `readable` and `writable` say that the socket may be ready.
     pub(crate) fn drive(&mut self, readable: bool, writable: bool) {
         self.handle.on_ready(readable, writable);
-        for _ in 0..MAX_POLLS {
+        let mut long_since: Option<Instant> = None;
+        for polls in 1..=MAX_POLLS {
             let (spawned, next) = {
                 let mut state = self.handle.lock();
+                state.receives = 0;
                 (std::mem::take(&mut state.spawned), state.woken.pop_front())
             };
             let is_idle = spawned.is_empty() && next.is_none();
@@ -109,6 +118,10 @@ impl Runtime {
                 return;
             }
             next.into_iter().for_each(|index| self.poll_task(index));
+            let is_long = polls % POLLS_PER_CLOCK_READ == 0;
+            if is_long && long_since.get_or_insert_with(Instant::now).elapsed() > MAX_DRIVE {
+                return;
+            }
         }
     }
 
@@ -140,7 +153,9 @@ impl Runtime {
         let (events, due_in) = {
             let mut state = self.handle.lock();
             state.system_calls += 1;
-            (state.events(), state.due_in())
+            // What the last call did not get to.
+            let due_in = if state.woken.is_empty() { state.due_in() } else { Some(Duration::ZERO) };
+            (state.events(), due_in)
         };
         let at_most = due_in.map_or(at_most, |due_in| due_in.min(at_most));
         let found = poll_events(self.handle.shared.socket.as_fd(), events, at_most)?;
@@ -242,6 +257,12 @@ impl Handle {
         mut call: impl FnMut(&Socket) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
         let mut state = self.lock();
+        state.receives += 1;
+        if state.receives > MAX_RECEIVES {
+            drop(state);
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         while state.may_receive {
             state.system_calls += 1;
             drop(state);

@@ -145,7 +145,7 @@ impl<P: Port> DescriptorWire<P> {
     #[cold]
     fn on_closed(&mut self, miss: Miss, into: &mut [u8]) -> Result<usize, WireError> {
         match miss {
-            Miss::Failed(source) => Err(WireError::System { operation: "receive", source }),
+            Miss::Failed(source) => Err(WireError::of_call("receive", source)),
             Miss::Ended => {
                 self.peer_gone = true;
                 Err(WireError::Closed)
@@ -166,7 +166,7 @@ impl<P: Port> DescriptorWire<P> {
                 Ok(bytes) => return Ok(bytes),
                 Err(Miss::Gone | Miss::Again) => {}
                 Err(Miss::Nothing | Miss::Ended) => break,
-                Err(Miss::Failed(source)) => return Err(WireError::System { operation: "receive", source }),
+                Err(Miss::Failed(source)) => return Err(WireError::of_call("receive", source)),
             }
         }
         Err(WireError::Closed)
@@ -191,7 +191,7 @@ impl<P: Port> DescriptorWire<P> {
                 Err(WireError::Closed)
             }
             Miss::Failed(source) if source.raw_os_error() == Some(libc::ENOBUFS) => Err(WireError::Refused),
-            Miss::Failed(source) => Err(WireError::System { operation: "send", source }),
+            Miss::Failed(source) => Err(WireError::of_call("send", source)),
         }
     }
 
@@ -380,7 +380,7 @@ impl<P: Port> DescriptorWire<P> {
                     self.peer_gone = true;
                     return Err(WireError::Closed);
                 }
-                Err(Miss::Failed(source)) => return Err(WireError::System { operation: "send", source }),
+                Err(Miss::Failed(source)) => return Err(WireError::of_call("send", source)),
             }
             self.system_calls += 1;
             answer = send(&mut self.port, sent, may_block);

@@ -33,6 +33,9 @@ fn connection(
     // Removes the time-out of a Unix socket's connect, which would set a timer in every later call.
     let reset = socket.set_write_timeout(None);
     reset.map_err(|source| failed("reset the time-out of", "the socket", source, ""))?;
+    if let (Some(server), Some(open)) = (&setup.foreign, kind.foreign) {
+        return open(Connected { socket, kind: *kind, setup, handshake, end }, server);
+    }
     if let Some(open) = kind.layer {
         return open(Connected { socket, kind: *kind, setup, handshake, end });
     }
@@ -142,7 +145,10 @@ pub(super) fn connect(
     if kind.is_datagram() {
         socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
         let began = Instant::now();
-        let handshake = hello::connect(&socket, kind.transport, address, setup)?;
+        let handshake = match setup.foreign {
+            Some(_) => Handshake::default(),
+            None => hello::connect(&socket, kind.transport, address, setup)?,
+        };
         note_hello(setup, began);
         return connection(kind, socket, setup, handshake, End::Client);
     }
@@ -169,6 +175,9 @@ pub(super) fn connect(
     }
     let header = if reports_header { received::last_packet_header(socket.as_fd()) } else { None };
     received::report_headers(socket.as_fd(), false);
+    if setup.foreign.is_some() {
+        return connection(kind, socket, setup, Handshake { ignored: 0, header }, End::Client);
+    }
     let began = Instant::now();
     hello::send_hello(&socket, address, &setup.cookie)?;
     if setup.hello_ns.is_some() {

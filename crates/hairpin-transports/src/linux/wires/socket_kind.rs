@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
@@ -9,6 +10,7 @@ use hairpin_model::{Fact, Options, fact_names};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::hello::Handshake;
+use crate::foreign::ForeignServer;
 use crate::options::{self, Family, Moment};
 use crate::system::sockopt;
 use crate::wire::{Connection, Setup, TransportError};
@@ -17,7 +19,10 @@ use crate::wires::failed;
 /// Opens the protocol on a connected socket.
 pub(crate) type Layer = fn(Connected<'_>) -> Result<Box<dyn Connection>, TransportError>;
 
-/// A connected socket whose hello is complete.
+/// Opens the protocol to a foreign server on a connected socket, without a hello.
+pub(crate) type ForeignLayer = fn(Connected<'_>, &Arc<ForeignServer>) -> Result<Box<dyn Connection>, TransportError>;
+
+/// A connected socket whose hello is complete, unless the server is foreign.
 pub(crate) struct Connected<'s> {
     pub(crate) socket: Socket,
     pub(crate) kind: SocketKind,
@@ -48,6 +53,8 @@ pub(crate) struct SocketKind {
     pub(crate) library_options: &'static [OptionName],
     /// The protocol on the socket, if any.
     pub(crate) layer: Option<Layer>,
+    /// The protocol to a server that is not Hairpin's, if it has one.
+    pub(crate) foreign: Option<ForeignLayer>,
 }
 
 impl SocketKind {

@@ -6,11 +6,12 @@
 use std::io;
 use std::net::SocketAddr;
 
-use hairpin_model::{Card, Receipt, WhyNot};
+use hairpin_model::{AnsweredBy, Card, Receipt, WhyNot};
 use socket2::{Protocol, SockAddr, Socket, Type};
 
 use super::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
-use super::socket_kind::Layer;
+use super::socket_kind::{ForeignLayer, Layer};
+use crate::foreign::{ForeignUse, MAX_ANSWER_BYTES, Scheme};
 use crate::options::Family;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::internet::server_end;
@@ -28,15 +29,33 @@ pub(crate) struct SocketTransport {
     pub(crate) detail: fn(&Socket) -> String,
     /// The protocol on the socket, if any.
     pub(crate) layer: Option<Layer>,
+    /// How it measures a server that is not Hairpin's, if it can.
+    pub(crate) foreign: Option<Foreign>,
+}
+
+/// How a transport measures a server that is not Hairpin's.
+#[derive(Clone, Copy)]
+pub(crate) struct Foreign {
+    pub(crate) schemes: &'static [Scheme],
+    /// Whether a request may have no body.
+    pub(crate) may_be_empty: bool,
+    pub(crate) open: ForeignLayer,
 }
 
 impl SocketTransport {
     fn kind(&self) -> SocketKind {
         let Self {
-            card: Card { name: transport, options, library, .. }, family, socket_type, protocol, layer, ..
+            card: Card { name: transport, options, library, .. },
+            family,
+            socket_type,
+            protocol,
+            layer,
+            foreign,
+            ..
         } = *self;
         let library_options = library.map_or(&[][..], |library| library.options);
-        SocketKind { transport, family, socket_type, protocol, options, library_options, layer }
+        let foreign = foreign.map(|foreign| foreign.open);
+        SocketKind { transport, family, socket_type, protocol, options, library_options, layer, foreign }
     }
 
     /// Opens a socket and binds it to the server's address and port, or to an unused name that the kernel chooses
@@ -67,6 +86,18 @@ impl SocketTransport {
         let parsed = address.parse::<SocketAddr>().ok().filter(|parsed| parsed.ip() == at && parsed.port() != 0);
         let host = if at.is_ipv4() { at.to_string() } else { format!("[{at}]") };
         parsed.map(SockAddr::from).ok_or_else(|| bad_address(address, &format!("{host}:PORT")))
+    }
+}
+
+impl SocketTransport {
+    /// Connects to the IPv4 or IPv6 address of a server that is not Hairpin's.
+    fn connect_to_foreign(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
+        let used = self.foreign().ok_or_else(|| bad_address(address, "a Hairpin server"))?;
+        check(&used.card, setup)?;
+        let to: SocketAddr = address.parse().map_err(|_| bad_address(address, "ADDRESS:PORT"))?;
+        let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
+        let kind = SocketKind { family, ..self.kind() };
+        connect(kind.open(setup)?, &to.into(), address, &kind, setup)
     }
 }
 
@@ -103,7 +134,23 @@ impl Transport for SocketTransport {
         listen_on(passed, &self.kind(), setup)
     }
 
+    fn foreign(&self) -> Option<ForeignUse> {
+        let Foreign { schemes, may_be_empty, .. } = self.foreign?;
+        let card = Card {
+            answered_by: AnsweredBy::ForeignServer,
+            // Each answer is one message, whatever its length.
+            boundaries: true,
+            min_message_bytes: u64::from(!may_be_empty),
+            max_message_bytes: MAX_ANSWER_BYTES,
+            ..self.card.clone()
+        };
+        Some(ForeignUse { schemes, card })
+    }
+
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
+        if setup.foreign.is_some() {
+            return self.connect_to_foreign(address, setup);
+        }
         check(&self.card, setup)?;
         let (kind, to) = (self.kind(), self.parse(address, setup)?);
         // The client of a Unix datagram socket needs a name too, to receive answers.

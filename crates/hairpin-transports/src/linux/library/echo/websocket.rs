@@ -1,0 +1,31 @@
+//! Echoes WebSocket messages.
+
+use std::net::TcpStream;
+
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Message, accept_with_config};
+
+use super::limits::{Connection, IDLE_TIMEOUT, MAX_MESSAGE_BYTES};
+
+pub(super) fn serve(stream: TcpStream, connection: &Connection) {
+    drop(stream.set_nodelay(true));
+    let limited =
+        stream.set_read_timeout(Some(IDLE_TIMEOUT)).and_then(|()| stream.set_write_timeout(Some(IDLE_TIMEOUT)));
+    let limit = Some(MAX_MESSAGE_BYTES);
+    let config = WebSocketConfig::default().max_message_size(limit).max_frame_size(limit);
+    let (Ok(()), Ok(mut socket)) = (limited, accept_with_config(stream, Some(config))) else { return };
+    while !connection.is_over() {
+        match socket.read() {
+            Ok(message @ (Message::Binary(_) | Message::Text(_))) => {
+                connection.count_and_sleep(message.len());
+                if socket.send(message).is_err() {
+                    return;
+                }
+            }
+            // The library answers pings and closings itself.
+            Ok(_) => {}
+            Err(_) => return,
+        }
+    }
+    drop(socket.close(None));
+}

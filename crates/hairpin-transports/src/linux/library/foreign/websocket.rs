@@ -1,0 +1,208 @@
+//! Messages to a WebSocket server that is not Hairpin's. The next message that the server sends is the answer, whatever it is.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hairpin_model::CodeOf;
+use rustls::{ClientConnection, StreamOwned};
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message, WebSocket};
+
+use super::tls;
+use crate::foreign::{ForeignServer, MAX_ANSWER_BYTES, Refusal, shown};
+use crate::linux::wires::layer::{Io, Session, connection, handshake_failed};
+use crate::linux::wires::socket_kind::Connected;
+use crate::wire::{Connection, TransportError};
+
+/// A stream over a socket.
+trait OverIo: Read + Write + Send + 'static {
+    fn io(&self) -> &Io;
+    fn io_mut(&mut self) -> &mut Io;
+}
+
+impl OverIo for Io {
+    fn io(&self) -> &Io {
+        self
+    }
+
+    fn io_mut(&mut self) -> &mut Io {
+        self
+    }
+}
+
+impl OverIo for StreamOwned<ClientConnection, Io> {
+    fn io(&self) -> &Io {
+        &self.sock
+    }
+
+    fn io_mut(&mut self) -> &mut Io {
+        &mut self.sock
+    }
+}
+
+pub(crate) fn open(
+    connected: Connected<'_>,
+    server: &Arc<ForeignServer>,
+) -> Result<Box<dyn Connection>, TransportError> {
+    connected.set_nodelay()?;
+    match server.tls(&[b"http/1.1"]) {
+        None => shake_hands(connected, server, Ok),
+        Some(config) => {
+            let tls = ClientConnection::new(config, server.name()?).map_err(|error| tls::refusal(&error))?;
+            shake_hands(connected, server, |io| {
+                let mut stream = StreamOwned::new(tls, io);
+                stream.conn.complete_io(&mut stream.sock)?;
+                Ok(stream)
+            })
+        }
+    }
+}
+
+fn shake_hands<S: OverIo>(
+    connected: Connected<'_>,
+    server: &Arc<ForeignServer>,
+    encrypt: impl FnOnce(Io) -> io::Result<S>,
+) -> Result<Box<dyn Connection>, TransportError> {
+    let (kind, setup) = (connected.kind, connected.setup);
+    let limit = usize::try_from(MAX_ANSWER_BYTES).ok();
+    let config = WebSocketConfig::default().max_message_size(limit).max_frame_size(limit);
+    let failed = |error: io::Error| match refusal_in(&error) {
+        Some(refusal) => refusal.into(),
+        None => handshake_failed("WebSocket", setup, error),
+    };
+    let stream = encrypt(connected.into_io()).map_err(failed)?;
+    let shaken = tungstenite::client::client_with_config(server.url.to_string(), stream, Some(config));
+    let (socket, _) = shaken.map_err(|error| match error {
+        tungstenite::HandshakeError::Failure(error) => failed(as_io(error)),
+        tungstenite::HandshakeError::Interrupted(_) => failed(io::ErrorKind::TimedOut.into()),
+    })?;
+    let session =
+        ForeignSession { socket, server: Arc::clone(server), waiting: VecDeque::new(), next: None, unsent: false };
+    connection(&kind, setup, session)
+}
+
+/// The refusal that an error of the stream carries.
+fn refusal_in(error: &io::Error) -> Option<Refusal> {
+    let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref()).map(tls::refusal);
+    of_tls.or_else(|| Refusal::of(error).cloned())
+}
+
+fn as_io(error: Error) -> io::Error {
+    let refusal = match error {
+        Error::Io(error) => return refusal_in(&error).map_or(error, io::Error::from),
+        Error::Http(response) => {
+            let (status, to) = (response.status(), response.headers().get("location"));
+            let to = to.map(|to| format!(": it redirects to {}", shown(&String::from_utf8_lossy(to.as_bytes()))));
+            let cause = format!("the server answered {status}{}", to.unwrap_or_default());
+            Refusal::with_code(CodeOf::HttpStatus, status.as_u16().into(), cause, "check the path of the URL")
+        }
+        Error::ConnectionClosed
+        | Error::AlreadyClosed
+        | Error::Protocol(
+            tungstenite::error::ProtocolError::ResetWithoutClosingHandshake
+            | tungstenite::error::ProtocolError::HandshakeIncomplete,
+        ) => Refusal::closed(),
+        Error::Capacity(tungstenite::error::CapacityError::MessageTooLong { .. }) => Refusal::too_long(),
+        error => {
+            let cause = format!("the server does not speak WebSocket: {}", shown(&error.to_string()));
+            Refusal::unexpected(cause, "is it the right port and path?")
+        }
+    };
+    refusal.into()
+}
+
+struct ForeignSession<S> {
+    socket: WebSocket<S>,
+    server: Arc<ForeignServer>,
+    /// Messages without an answer.
+    waiting: VecDeque<Bytes>,
+    /// The message whose answer has arrived.
+    next: Option<Bytes>,
+    unsent: bool,
+}
+
+impl<S: OverIo> ForeignSession<S> {
+    /// Reads until an answer has arrived.
+    fn read(&mut self) -> io::Result<bool> {
+        loop {
+            let bytes = match self.socket.read().map_err(as_io)? {
+                Message::Binary(bytes) => bytes.len(),
+                Message::Text(text) => text.len(),
+                Message::Close(Some(frame)) => {
+                    let code = u16::from(frame.code);
+                    let why = shown(&frame.reason);
+                    let why = if why.is_empty() { why } else { format!(": {why}") };
+                    let cause = format!("the server closed the connection with the code {code}{why}");
+                    return Err(Refusal::with_code(CodeOf::WebSocketClose, code.into(), cause, "").into());
+                }
+                Message::Close(None) => return Err(Refusal::closed().into()),
+                // The library answers pings itself.
+                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
+            };
+            self.next = self.waiting.pop_front();
+            // What the server sends before the first request is no answer.
+            if self.next.is_some() {
+                self.server.count_answer(bytes as u64);
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl<S: OverIo> Session for ForeignSession<S> {
+    const IS_STREAM: bool = false;
+
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.next.is_some() { Ok(true) } else { self.read() }
+    }
+
+    fn take(&mut self, into: &mut [u8]) -> Option<usize> {
+        let message = self.next.take()?;
+        let bytes = message.len().min(into.len());
+        into[..bytes].copy_from_slice(&message[..bytes]);
+        Some(bytes)
+    }
+
+    fn has_stored(&self) -> bool {
+        self.next.is_some()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let message = Bytes::copy_from_slice(bytes);
+        match self.socket.write(Message::Binary(message.clone())) {
+            Ok(()) => {}
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(as_io(error)),
+        }
+        self.waiting.push_back(message);
+        self.unsent = true;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.unsent {
+            self.socket.flush().map_err(as_io)?;
+            self.unsent = false;
+        }
+        Ok(())
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.unsent
+    }
+
+    fn close(&mut self) {
+        // Without an answer: the other end may not read.
+        self.unsent |= self.socket.close(None).is_err();
+    }
+
+    fn io(&self) -> &Io {
+        self.socket.get_ref().io()
+    }
+
+    fn io_mut(&mut self) -> &mut Io {
+        self.socket.get_mut().io_mut()
+    }
+}

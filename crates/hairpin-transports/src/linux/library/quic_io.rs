@@ -1,0 +1,174 @@
+//! What quinn needs of its surroundings: a socket, timers and a way to spawn futures.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn::{AsyncTimer, AsyncUdpSocket, Endpoint, EndpointConfig, ServerConfig, UdpPoller};
+
+use super::runtime::Handle;
+use crate::linux::wires::hello::is_icmp_error;
+
+/// An endpoint on a socket. `established` is the connection to close if the kernel reports that the other end's socket is closed.
+pub(crate) fn new_endpoint(
+    handle: &Handle,
+    server: Option<ServerConfig>,
+    established: Option<Established>,
+) -> io::Result<Endpoint> {
+    let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
+    let socket = Arc::new(QuicSocket { handle: handle.clone(), state, established });
+    let runtime = Arc::new(QuicRuntime(handle.clone()));
+    Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)
+}
+
+/// The runtime that quinn asks for.
+struct QuicRuntime(Handle);
+
+impl fmt::Debug for QuicRuntime {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("QuicRuntime")
+    }
+}
+
+impl quinn::Runtime for QuicRuntime {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        Box::pin(Timer { handle: self.0.clone(), at, key: None, waker: Waker::noop().clone() })
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.0.spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, _socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+struct Timer {
+    handle: Handle,
+    at: Instant,
+    /// The timer that is set, and what it wakes.
+    key: Option<(Instant, u64)>,
+    waker: Waker,
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Timer at {:?}", self.at)
+    }
+}
+
+impl Timer {
+    fn cancel(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.handle.cancel_timer(key);
+        }
+    }
+}
+
+impl AsyncTimer for Timer {
+    fn reset(mut self: Pin<&mut Self>, at: Instant) {
+        self.cancel();
+        self.at = at;
+    }
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.at <= Instant::now() {
+            self.cancel();
+            return Poll::Ready(());
+        }
+        if self.key.is_none() || !self.waker.will_wake(context.waker()) {
+            self.cancel();
+            self.waker.clone_from(context.waker());
+            self.key = Some(self.handle.set_timer(self.at, self.waker.clone()));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+/// The connection, once it exists.
+pub(crate) type Established = Arc<OnceLock<quinn::Connection>>;
+
+struct QuicSocket {
+    handle: Handle,
+    state: UdpSocketState,
+    /// Closed if the kernel reports that the other end's socket is closed; `None` if such reports are not believed.
+    established: Option<Established>,
+}
+
+impl fmt::Debug for QuicSocket {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("QuicSocket")
+    }
+}
+
+impl AsyncUdpSocket for QuicSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Poller(self.handle.clone()))
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.handle.try_send(|socket| self.state.send(UdpSockRef::from(socket), transmit))
+    }
+
+    fn poll_recv(
+        &self,
+        context: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.handle.poll_receive(context, |socket| match self.state.recv(UdpSockRef::from(socket), buffers, meta) {
+            Err(error) if is_icmp_error(&error) => {
+                if let Some(connection) = self.established.as_ref().and_then(|established| established.get()) {
+                    connection.close(0_u32.into(), b"");
+                }
+                // The kernel reports it once.
+                Err(io::ErrorKind::Interrupted.into())
+            }
+            received => received,
+        })
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        let address = self.handle.socket().local_addr()?;
+        address.as_socket().ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.state.gro_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+}
+
+struct Poller(Handle);
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Poller")
+    }
+}
+
+impl UdpPoller for Poller {
+    fn poll_writable(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_may_send(context)
+    }
+}
