@@ -47,18 +47,12 @@ impl<'a> Combinations<'a> {
         self
     }
 
-    /// Removes default options that a transport or a host lacks. Libraries send small messages at once, and use cubic.
-    pub fn with_alike_options(self, knobs: &Knobs, capabilities: &'a HostCapabilities) -> Self {
+    /// Removes the default option of transports that lack it. Libraries send small messages at once.
+    pub fn with_alike_options(self, knobs: &Knobs) -> Self {
         let is_default = !knobs.is_given("option");
-        let known = |controls: &[String]| controls.iter().any(|control| control == "cubic");
-        let has_cubic = known(&capabilities.congestion_controls)
-            && capabilities.far.as_ref().is_none_or(|far| known(&far.congestion_controls));
         self.each_on(vec![()], move |case, (), card| {
-            let options = &mut case.primary_mut().options;
             if is_default && !card.options.contains(&OptionName::Nodelay) {
-                *options = Options::default();
-            } else if is_default && !has_cubic {
-                *options = std::mem::take(options).without(OptionName::Congestion);
+                case.primary_mut().options = Options::default();
             }
         })
     }

@@ -68,7 +68,7 @@ pub fn print_link(repeat: &Repeat) -> Vec<String> {
 /// The options of experiments that compare protocols on one path, see
 /// [`Combinations::with_alike_options`](crate::combinations::Combinations::with_alike_options).
 pub const ALIKE_OPTION: Knob = OPTION.or(&[ALIKE]).print(|repeat| repeat.values(ALIKE, option_argument));
-const ALIKE: &str = "nodelay=on,congestion=cubic";
+const ALIKE: &str = "nodelay=on";
 
 pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
     .help("Values of a net. setting, such as net.ipv4.tcp_sack=0,1; others have the defaults of a new network namespace")

@@ -25,9 +25,10 @@ impl Control for Driving<'_> {
                 None => break,
             }
         }
-        self.control.receive(within.saturating_sub(began.elapsed())).map_err(|error| match error {
-            ControlError::TimedOut(_) => ControlError::TimedOut(within),
-            ControlError::OnlyProgress(_) => ControlError::OnlyProgress(within),
+        let left = within.saturating_sub(began.elapsed());
+        self.control.receive(left).map_err(|error| match error {
+            ControlError::TimedOut(after) if after == left => ControlError::TimedOut(within),
+            ControlError::OnlyProgress(after) if after == left => ControlError::OnlyProgress(within),
             other => other,
         })
     }

@@ -96,7 +96,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
             case.primary_mut().load.set_sizes(size, reply);
         })
         .in_circumstances(knobs, capabilities, |_| true)?
-        .with_alike_options(knobs, capabilities)
+        .with_alike_options(knobs)
         .vary(openings.len().max(1), move |case, card| {
             let own = card.library.map_or(&[Opening::Cold][..], |library| library.openings);
             let chosen = if openings.is_empty() { own } else { &openings };

@@ -9,7 +9,6 @@
 //!   connections of TCP and flows of UDP.
 //! - 4 streams, 150 messages/s of 200 B: each message has a packet of its own (`nodelay`), each stream has several messages due
 //!   while a lost packet is sent again, and the bytes in flight fit the smallest congestion window.
-//! - `congestion=cubic`, as in the libraries, where the kernel allows it.
 //! - a link of 20 ms each way that loses 1 % of the packets towards the server.
 //! - rounds of at most 1 s after the warm-up, as in `offered-load`.
 
@@ -95,7 +94,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
                 .collect()
         })
         .in_circumstances(knobs, capabilities, |_| true)?
-        .with_alike_options(knobs, capabilities)
+        .with_alike_options(knobs)
         .each(rates, |case, rate: f64| *case = case.at_rate(rate))
         .with_replicates(knobs)
         .plan(&candidates, capabilities, one_way::offered, |case, _| lengths.planned(case, knobs, capabilities))

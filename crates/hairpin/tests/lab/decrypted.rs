@@ -45,8 +45,34 @@ fn packets(place: &Place, capture: &str, port: &str) -> Vec<Packet> {
 fn the_stream_that_waits_is_that_of_the_packet_that_was_lost() {
     or_skip!(can_link());
     or_skip!(program("tshark"));
+    or_skip!(is_built_in(&Place::new(), "quic"));
+    // On a busy machine other programs delay all streams, so that no stream stands out.
+    let seen = std::iter::repeat_with(observed).take(MAX_TRIES);
+    let mut waits = Vec::new();
+    for Observed { lost_stream, late, blocked } in seen {
+        let own = late[lost_stream];
+        let is_clear =
+            own >= 3 && (0..late.len()).all(|stream| stream == lost_stream || late[stream] + blocked[stream] < 3);
+        waits.push((lost_stream, late, blocked));
+        if is_clear {
+            return;
+        }
+    }
+    panic!("only the stream of the lost packet waits for it: {waits:?}");
+}
+
+const MAX_TRIES: usize = 6;
+
+struct Observed {
+    /// The stream whose data the lost packet carried.
+    lost_stream: usize,
+    /// Messages of each stream that were late, and those that waited for another stream.
+    late: Vec<u64>,
+    blocked: Vec<u64>,
+}
+
+fn observed() -> Observed {
     let place = Place::new();
-    or_skip!(is_built_in(&place, "quic"));
     let mut command = place.command(PROGRAM);
     command.args(["link", "run", "--quiet", "--link", "up.drop-data=250 delay=50ms", "--far"]);
     command.args([
@@ -77,14 +103,18 @@ fn the_stream_that_waits_is_that_of_the_packet_that_was_lost() {
     let copies: Vec<u64> = copies.map(|(number, _)| *number).collect();
     assert!(copies.len() == 2 && copies[0] == *number, "its data were sent again: {copies:?}");
 
-    // The client's bidirectional streams have the numbers 0, 4, 8 and 12 (RFC 9000, section 2.1).
-    let streams = list(&case["flows"][0]["by_stream"]);
-    let late: Vec<u64> = streams.iter().map(|stream| stream["late"].as_u64().expect("a count")).collect();
-    let own = usize::try_from(stream / 4).expect("a small number");
-    assert!(late[own] >= 3 && late.iter().max() == Some(&late[own]), "stream {own} waited: {late:?}");
-    let blocked = |stream: &Value| stream["blocked_by_others"]["messages"].as_u64().expect("a count");
-    assert!(streams.iter().all(|stream| blocked(stream) < 3), "no other stream waited for it: {streams:?}");
     let logs = std::fs::read_dir(place.path(".")).expect("the place can be read");
     let is_qlog = |name: &str| name.ends_with("-client.sqlog");
     assert!(logs.flatten().any(|file| file.file_name().to_str().is_some_and(is_qlog)), "a qlog was written");
+
+    // The client's bidirectional streams have the numbers 0, 4, 8 and 12 (RFC 9000, section 2.1).
+    let lost_stream = usize::try_from(stream / 4).expect("a small number");
+    let streams = list(&case["flows"][0]["by_stream"]);
+    let count =
+        |of: &dyn Fn(&Value) -> Option<u64>| streams.iter().map(|stream| of(stream).expect("a count")).collect();
+    Observed {
+        lost_stream,
+        late: count(&|stream| stream["late"].as_u64()),
+        blocked: count(&|stream| stream["blocked_by_others"]["messages"].as_u64()),
+    }
 }

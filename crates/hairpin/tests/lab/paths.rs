@@ -14,7 +14,7 @@ type Plan = (&'static str, &'static str, [usize; 2]);
 
 /// Plans with one flow and with several flows, over TCP and UDP, sent by either end or by both ends. `TCP` and `UDP`
 /// are replaced by the transports of an IP version, `STREAMS` by all transports over TCP.
-const PLANS: [Plan; 12] = [
+const PLANS: [Plan; 13] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
     ("budget", "--transport TCP,UDP --count 200 --warmup 10 --rounds 2", [2; 2]),
@@ -29,7 +29,8 @@ const PLANS: [Plan; 12] = [
     ("offered-load", "--transport UDP --direction up,down --rate 1000 --count 50 --rounds 1", [2; 2]),
     ("observer", "--transport TCP --observer counter --duration 200ms --rounds 1", [3; 2]),
     ("which", "--size 64 --rate 500 --reply --transport TCP --duration 200ms --rounds 1", [2; 2]),
-    ("streams", "--transport tcp-streams,http2,udp --rate 300 --count 50 --rounds 1", [3; 2]),
+    ("streams", "--transport TCP,UDP --rate 300 --count 50 --rounds 1", [2; 2]),
+    ("set-up", "--transport TCP --count 3 --rounds 1", [1; 2]),
     (
         "under-load",
         "--transport TCP --load-transport TCP --probe-connection own,per-message,shared --load down,both --load-cpu same --idle 100ms \
