@@ -86,9 +86,14 @@ pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips)
     }
 }
 
+/// Builds the program and the example in one go, so that no dependency is built for each. Returns their paths.
+pub(crate) fn release_build(root: &Path) -> Result<[PathBuf; 2]> {
+    process::build_release(root, [("hairpin", "hairpin"), ("own-transport", "own-transport")])
+}
+
 /// Runs in `folder` the example program that adds a transport. Returns a line for the summary.
 pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
-    let [program] = process::build_release(root, [("own-transport", "own-transport")])?;
+    let [_, program] = release_build(root)?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let ran = process::run(Command::new(program).current_dir(folder), LIMIT)?
         .succeeded()
