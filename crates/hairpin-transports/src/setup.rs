@@ -35,6 +35,8 @@ pub struct Setup {
     pub has_answers: bool,
     /// Whether a stream of a library opens with its first message. Otherwise its opening is exchanged before.
     pub opens_with_message: bool,
+    /// Streams of each connection.
+    pub streams: u32,
     /// How the connections of the round open if their set-up is measured.
     pub opening: Option<Opening>,
     /// Where a client writes how long the last hello took, in ns. The client then waits until a stream's hello is acknowledged.
@@ -79,6 +81,7 @@ impl Setup {
             server: None,
             has_answers: false,
             opens_with_message: false,
+            streams: 1,
             opening: None,
             hello_ns: None,
             binding,

@@ -44,6 +44,7 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<Socket
         options: asked(case, end),
         port: round.port,
         has_answers: has_answers(case),
+        streams: case.primary().streams,
         opening: case.primary().opening,
         opens_with_message: case.primary().connection_use == ConnectionUse::PerMessage,
         cookie,

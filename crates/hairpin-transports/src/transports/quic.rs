@@ -48,7 +48,7 @@ pub(super) const LIBRARY: Library = Library {
     stream: "one bidirectional stream",
     runtime: "the end's own thread polls it and waits in poll(2); timers for acknowledgments, losses and pacing",
     defaults: "GSO and GRO if the kernel has them; MTU discovery up to 1452 B; stream window 1.25 MB; no idle time-out; \
-               10 000 streams",
+               100 streams or what the load needs",
     options: &[OptionName::Congestion, OptionName::Gso],
     congestion_controls: &["cubic", "newreno", "bbr"],
     is_encrypted: true,

@@ -32,6 +32,8 @@ use crate::wires::failed;
 
 /// Maximum streams of a connection.
 const MAX_STREAMS: u32 = 10_000;
+/// Minimum streams that the other end may open, as the library's default.
+const DEFAULT_STREAMS: u32 = 100;
 /// Maximum bytes of one read.
 pub(crate) const MAX_READ_BYTES: usize = 64 << 10;
 
@@ -125,7 +127,9 @@ pub(crate) fn transport_config(
     handle: &Handle,
 ) -> io::Result<(Arc<TransportConfig>, [Fact; 2])> {
     let mut transport = TransportConfig::default();
-    transport.max_concurrent_bidi_streams(MAX_STREAMS.into()).max_idle_timeout(None);
+    // The library allocates memory for each stream when a connection opens.
+    let streams = setup.streams.clamp(DEFAULT_STREAMS, MAX_STREAMS);
+    transport.max_concurrent_bidi_streams(streams.into()).max_idle_timeout(None);
     let control = setup.options.get(OptionName::Congestion).unwrap_or("cubic");
     match control {
         "cubic" => transport.congestion_controller_factory(Arc::new(CubicConfig::default())),
@@ -133,7 +137,14 @@ pub(crate) fn transport_config(
         "bbr" => transport.congestion_controller_factory(Arc::new(BbrConfig::default())),
         _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "the library has no such congestion control")),
     };
-    let has_gso = UdpSocketState::new(UdpSockRef::from(handle.socket()))?.max_gso_segments() > 1;
+    static HAS_GSO: OnceLock<bool> = OnceLock::new();
+    let has_gso = match HAS_GSO.get() {
+        Some(has_gso) => *has_gso,
+        None => {
+            let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
+            *HAS_GSO.get_or_init(|| state.max_gso_segments() > 1)
+        }
+    };
     let gso = has_gso && setup.options.get(OptionName::Gso) != Some("off");
     transport.enable_segmentation_offload(gso);
     transport.qlog_stream(qlog(end));
