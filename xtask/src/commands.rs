@@ -56,7 +56,7 @@ SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$*"
 
 /// File with the ticket of the running server.
 const TICKET: &str = "lab.ticket";
-/// Address of its echo server, which stands for any server.
+/// Address of its echo server, which commands in the documents name.
 const ECHO: &str = "127.0.0.1:8080";
 /// Environment variable with the folder for a server's key and tickets.
 const STATE: &str = "XDG_STATE_HOME";

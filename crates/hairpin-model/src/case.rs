@@ -80,7 +80,7 @@ words! {
     pub enum PathKind: "kind of path" {
         /// The network between two hosts.
         Hosts = "hosts",
-        /// The path to a server that is not Hairpin's; its URL stands for the host.
+        /// The path to a server that is not Hairpin's. The host is its URL.
         ForeignServer = "foreign server",
     }
 }

@@ -85,7 +85,7 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(chain, PrivateKeyDer::Pkcs8(key))?;
         server.alpn_protocols.clone_from(&protocols);
-        // Tickets would arrive among the first messages, so without resumption there are none.
+        // Only for resumption: tickets arrive among the first messages.
         server.send_tls13_tickets = usize::from(opening != Opening::Cold);
         let sessions = Arc::new(Sessions::new());
         server.session_storage = Arc::clone(&sessions) as Arc<dyn StoresServerSessions>;

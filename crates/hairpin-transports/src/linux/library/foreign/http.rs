@@ -160,7 +160,7 @@ impl<S: Sender> Sender for Requests<S> {
 }
 
 impl<S: Sender> Client<Requests<S>> {
-    /// Sends each message in a request. The message itself stands for a complete answer.
+    /// Sends each message in a request. Delivers the message when its answer is complete.
     async fn request_each(&mut self) -> Result<(), Refusal> {
         self.mailbox.on_opened();
         while let Some(message) = self.mailbox.outgoing().await {
