@@ -47,6 +47,17 @@ impl<'a> Combinations<'a> {
         self
     }
 
+    /// Adds the sizes of messages and of their answers.
+    pub fn with_sizes(self, knobs: &Knobs) -> Self {
+        self.each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, size)).each(
+            knobs.values("reply-size"),
+            |case, reply: u64| {
+                let size = case.primary().load.size_bytes();
+                case.primary_mut().load.set_sizes(size, reply);
+            },
+        )
+    }
+
     /// Removes the default option of transports that lack it. Libraries send small messages at once.
     pub fn with_alike_options(self, knobs: &Knobs) -> Self {
         let is_default = !knobs.is_given("option");

@@ -123,11 +123,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         sequence::template(case, [warm_up, extent.unwrap_or(Extent::Count(count))], knobs, capabilities)
     };
     Combinations::default()
-        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, size))
-        .each(knobs.values("reply-size"), |case, reply: u64| {
-            let size = case.primary().load.size_bytes();
-            case.primary_mut().load.set_sizes(size, reply);
-        })
+        .with_sizes(knobs)
         .in_circumstances(knobs, capabilities, |_| true)?
         .each_on(vec![()], |case, (), card| {
             if card.min_message_bytes == 0 && !knobs.is_given("size") {

@@ -90,11 +90,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         sequence::template(case, [Extent::Count(WARM_UP_CONNECTIONS), extent], knobs, capabilities)
     };
     Combinations::default()
-        .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, size))
-        .each(knobs.values("reply-size"), |case, reply: u64| {
-            let size = case.primary().load.size_bytes();
-            case.primary_mut().load.set_sizes(size, reply);
-        })
+        .with_sizes(knobs)
         .in_circumstances(knobs, capabilities, |_| true)?
         .with_alike_options(knobs)
         .vary(openings.len().max(1), move |case, card| {

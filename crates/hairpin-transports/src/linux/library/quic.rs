@@ -147,7 +147,7 @@ pub(crate) fn transport_config(
     };
     let gso = has_gso && setup.options.get(OptionName::Gso) != Some("off");
     transport.enable_segmentation_offload(gso);
-    transport.qlog_stream(qlog(end));
+    transport.qlog_stream(qlog(end)?);
     let facts = [
         Fact::word(&format!("option.{}", OptionName::Congestion), control.to_owned()),
         Fact::word(&format!("option.{}", OptionName::Gso), if gso { "on" } else { "off" }.to_owned()),
@@ -156,15 +156,17 @@ pub(crate) fn transport_config(
 }
 
 /// The log of a connection (IETF draft-ietf-quic-qlog-main-schema), in the folder that the environment variable `QLOGDIR` names.
-fn qlog(end: End) -> Option<QlogStream> {
+fn qlog(end: End) -> io::Result<Option<QlogStream>> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let folder = std::env::var_os("QLOGDIR")?;
+    let Some(folder) = std::env::var_os("QLOGDIR") else { return Ok(None) };
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("hairpin-{}-{number}-{}.sqlog", std::process::id(), end.word());
-    let file = File::options().write(true).create_new(true).open(Path::new(&folder).join(name)).ok()?;
+    let path = Path::new(&folder).join(name);
+    let file = File::options().write(true).create_new(true).open(&path);
+    let file = file.map_err(|error| io::Error::new(error.kind(), format!("QLOGDIR: {}: {error}", path.display())))?;
     let mut config = QlogConfig::default();
     config.writer(Box::new(BufWriter::new(file)));
-    config.into_stream()
+    Ok(config.into_stream())
 }
 
 /// The driver of an established connection, which closes the connection at its end.
