@@ -94,7 +94,7 @@ fn check_connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     }
     match flow.connection_use {
         ConnectionUse::PerMessage if !(card.many_connections && card.reliable) => {
-            Err(why("it has no connections to open", "use --probe-connection own, or tcp"))
+            Err(why("it has no connections to open", "use tcp; in under-load, or --probe-connection own"))
         }
         ConnectionUse::Shared if card.boundaries || !card.reliable => {
             Err(why("it is not a byte stream", "use tcp, or --probe-connection own"))

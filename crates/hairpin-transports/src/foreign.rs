@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hairpin_model::{Card, CodeOf, Fact, Failure, FailureKind, Hinted, Refused, RefusedCode, fact_names};
+use hairpin_model::{Card, CodeOf, Fact, Failure, FailureKind, Hinted, Refused, RefusedCode, fact_names, names};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -74,7 +74,7 @@ impl Url {
         }
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let Some(scheme) = schemes.iter().find(|known| known.name.eq_ignore_ascii_case(scheme)) else {
-            let known: Vec<&str> = schemes.iter().map(|scheme| scheme.name).collect();
+            let known = names::distinct(schemes.iter().map(|scheme| scheme.name));
             return refused("its scheme is not known", &format!("this build has {}", known.join(", ")));
         };
         let (authority, path) = match rest.find(['/', '?']) {

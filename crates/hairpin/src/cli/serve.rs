@@ -72,6 +72,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     };
     let server = Server::bind(asked.bind, &identity, service).map_err(|error| cannot_listen(asked.bind, &error))?;
     let account = open_account(&state, &server, &asked)?;
+    // Before there is a ticket, which a later failure would leave behind.
+    serve_echo::start(matches, &asked.allow, state.folder(), &stop)?;
     let taken = issue(&state, &asked)?;
     warn_of_risks(&server);
     let advertised = asked.advertised(server.address());
@@ -84,7 +86,6 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         let at = server.serve_metrics(at).map_err(|error| cannot_listen(at, &error))?;
         output::note(&format!("counters at http://{at}/metrics"));
     }
-    serve_echo::start(matches, &asked.allow, state.folder(), &stop)?;
     service::notify("READY=1");
     let input_closed = Arc::new(AtomicBool::new(false));
     if asked.until_input_closes {
