@@ -205,6 +205,7 @@ fn client_config(file: Option<&Path>) -> Result<ClientConfig, Refused> {
     let mut config = builder.with_root_certificates(store).with_no_client_auth();
     // Each connection of a round is a new one.
     config.resumption = rustls::client::Resumption::disabled();
+    config.key_log = Arc::new(rustls::KeyLogFile::new());
     Ok(config)
 }
 

@@ -63,6 +63,15 @@ impl Identity {
         is_met.then_some(()).ok_or_else(|| io::Error::other("a session was not resumed"))
     }
 
+    /// Counts a connection of a client that was to send its first message with the first packets.
+    ///
+    /// # Errors
+    /// It could not, although the server had sent tickets.
+    pub(crate) fn on_early(&self, could: bool) -> io::Result<()> {
+        let cold = self.sessions.opened.fetch_add((!could).into(), Ordering::Relaxed) + u64::from(!could);
+        (could || cold <= MAX_COLD).then_some(()).ok_or_else(|| io::Error::other("0-RTT was not possible"))
+    }
+
     fn is_of(&self, cookie: &Cookie, protocols: &[&[u8]], opening: Opening) -> bool {
         self.cookie == *cookie && self.protocols == protocols && self.opening == opening
     }

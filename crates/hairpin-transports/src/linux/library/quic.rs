@@ -61,12 +61,16 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     let (endpoint, client, chosen) = endpoint(&handle, &setup, end, &established, &identity).map_err(error)?;
     let timeout = setup.opening_timeout();
     let (is_early, spawner) = (setup.opening == Some(Opening::ZeroRtt), handle.clone());
+    let of_client = identity.clone();
     let connecting = async move {
         match client {
             Some(client) => {
                 let connecting = endpoint.connect_with(client, peer, SERVER_NAME);
                 let connecting = connecting.map_err(io::Error::other)?;
                 let (connection, accepted) = established_by(connecting, is_early).await?;
+                if is_early {
+                    of_client.on_early(accepted.is_some())?;
+                }
                 if let Some(accepted) = accepted {
                     spawner.spawn(Box::pin(close_unless(accepted, connection.clone())));
                 }
