@@ -279,7 +279,7 @@ impl<'a> Place<'a> {
             ["cargo", "install", ..] if self.brief => return None,
             ["cargo", "install", rest @ ..] => self.install(rest),
             // Other steps of CI run these commands.
-            ["cargo", "run" | "test" | "metadata" | "doc", ..] => return None,
+            ["cargo", "build" | "run" | "test" | "metadata" | "doc", ..] => return None,
             names if shown.inline && names.iter().all(|word| is_name(word)) => {
                 self.shell(&format!("{} --help", shown.command))
             }
