@@ -114,6 +114,7 @@ const CHECKS: &[(&str, IsFor, Check)] = &[
     ("counters", |subject| subject.card.library.is_none(), options::counters),
     ("only byte streams offer a stream", ALL_OF_THEM, streams::offered),
     ("bytes sent in parts arrive whole and in order", Subject::is_stream, streams::in_parts),
+    ("an empty send sends nothing", Subject::is_stream, streams::empty),
     ("sends in parts to a receiver that does not read", Subject::is_stream, streams::full),
     ("sends in parts to an end that has closed", Subject::is_stream, streams::gone),
     ("switches take effect at once", Subject::is_stream, streams::switches),

@@ -66,15 +66,31 @@ pub(crate) fn in_parts(subject: &Subject) -> Checked {
         // The last message is larger than any default buffer.
         for (seed, size) in [(1, 1), (2, 200), (3, 4000), (4, (3 << 20) + 7)] {
             let message = random_bytes(seed, size);
+            eprintln!("PART {name} {size}");
             let (mut client, mut server) = subject.pair(&subject.setup(size, LONG))?;
             let came = std::thread::scope(|scope| {
                 let receiver = scope.spawn(|| subject.receive_whole(&mut *server, size));
                 send_by(stream(&mut *client)?, &message[..size - 1]).map_err(text)?;
+                eprintln!("first sent");
                 client.send(&message[size - 1..]).map_err(text)?;
+                eprintln!("second sent");
                 while_driven(&mut *client, || receiver.join()).map_err(|_| "the receiver panicked")?
             })?;
             ensure!(came == message, "{name}: {size} bytes changed");
         }
+    }
+    Ok(())
+}
+
+pub(crate) fn empty(subject: &Subject) -> Checked {
+    for (name, send_by) in sends(subject) {
+        let (mut client, mut server) = subject.pair(&subject.setup(1, LONG))?;
+        send_by(stream(&mut *client)?, &[]).map_err(text)?;
+        let is_readable = while_driven(&mut *client, || server.wait(SHORT)).map_err(text)?;
+        ensure!(!is_readable, "{name}: an empty send arrives");
+        client.send(&[1]).map_err(text)?;
+        let came = while_driven(&mut *client, || subject.receive_whole(&mut *server, 1))?;
+        ensure!(came == [1], "{name}: {came:?} arrived");
     }
     Ok(())
 }
