@@ -61,13 +61,18 @@ pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
         let net = messages.iter().zip(&late).filter(|(round, _)| round.count > 0.0);
         let net: Vec<f64> = net.map(|(round, late)| round.figures_ns[index] - late[0] - late[1]).collect();
         let bound_ns = median(&net).map_or(MIN_BOUND_NS, |net| MIN_BOUND_NS.max(MAX_SHARE * net));
-        let why = |([relay_ns, cpu_ns], &Messages { packets, .. }): ([f64; 2], &Messages)| {
+        let why = |([relay_ns, cpu_ns], round): ([f64; 2], &Messages)| {
             let (late_ns, bound_ns, is_tail) = ((relay_ns + cpu_ns) as u64, bound_ns as u64, index == 1);
             (late_ns > bound_ns).then(|| {
                 if relay_ns >= cpu_ns {
-                    LeftOut::RelayLate { late_ns, bound_ns, tail_of: is_tail.then_some(packets) }
+                    LeftOut::RelayLate { late_ns, bound_ns, tail_of: is_tail.then_some(round.packets) }
                 } else {
-                    LeftOut::WaitedForCpu { late_ns, bound_ns, is_tail }
+                    LeftOut::WaitedForCpu {
+                        late_ns,
+                        bound_ns,
+                        is_tail,
+                        was_taken: 2.0 * round.taken_ns > round.waited_ns,
+                    }
                 }
             })
         };
@@ -128,13 +133,15 @@ struct Messages {
     relay_ns: [f64; 2],
     /// Sum over the ends.
     waited_ns: f64,
+    /// The part of it that the hypervisor or a quota took.
+    taken_ns: f64,
 }
 
 impl Messages {
     fn of(case: &Case, measured: &Measured) -> Self {
         let flow = measured.primary();
         let [p50_ns, p99_ns] = [flow.figures.latency_ns.p50, flow.figures.latency_ns.p99];
-        let stopped_ns = throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
+        let taken_ns = throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
         let (count, figures_ns) = match flow.phases.as_ref().filter(|_| case.is_under_load()) {
             Some(phases) => {
                 let (idle, loaded) = (&phases.by_phase.idle, &phases.by_phase.loaded);
@@ -151,7 +158,7 @@ impl Messages {
             if case.primary().load.is_one_way() { [p50, p99] } else { [2.0 * p50, p50 + p99] }
         });
         let packets = measured.link.as_ref().map_or(0, |link| link.packets.out);
-        Self { count: count as f64, packets, figures_ns, relay_ns, waited_ns: waited_ns as f64 + stopped_ns }
+        Self { count: count as f64, packets, figures_ns, relay_ns, waited_ns: waited_ns as f64 + taken_ns, taken_ns }
     }
 
     /// Returns the lateness at a quantile that the emulator caused, and that waiting for a CPU caused.
@@ -209,7 +216,7 @@ fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{EndReport, Invalid, LinkRecord, RelayReport};
+    use hairpin_model::{CpuNoise, EndReport, Invalid, LinkRecord, RelayReport};
 
     use super::*;
     use crate::fixture::links::{late_by, over};
@@ -270,11 +277,32 @@ mod tests {
         // The client waited 20 ms. If that fell on the slower 50 of the 100 messages, it is 400 us at the p50.
         let case = run(1_500_000, &[0, 0, 20 * MS]);
         assert_eq!((case.rounds, case.valid), (2, true));
-        let why = LeftOut::WaitedForCpu { late_ns: 400_000, bound_ns: 100_000, is_tail: false };
+        let why = LeftOut::WaitedForCpu { late_ns: 400_000, bound_ns: 100_000, is_tail: false, was_taken: false };
         assert_eq!((case.omitted_rounds[0].round, &case.omitted_rounds[0].why), (2, &why));
         assert_eq!(run(20 * MS, &[0, 0, 20 * MS]).omitted_rounds.iter().filter(|out| !out.only_tail).count(), 0);
         let noisy = run(2 * MS, &[50 * MS, 60 * MS, 70 * MS]);
         assert!(matches!(noisy.reasons[..], [Invalid::RoundsLeftOut { left_out: 3, rounds: 3, .. }]), "{noisy:?}");
+    }
+
+    #[test]
+    fn time_that_the_hypervisor_took_is_told_from_a_wait_for_other_programs() {
+        let why = |waited_ns: u64, steal_ns: u64| {
+            let mut fixture = Fixture::new();
+            for (block, factor) in (0..).zip([0, 0, 1]) {
+                let samples = back_to_back(&[], &[1_500_000; 100]);
+                fixture.round_with(&Case::ping_pong("tcp"), block, &samples, |measured| {
+                    on_own_cpus(measured);
+                    measured.ends[1].waited_for_cpu_ns = Some(factor * waited_ns);
+                    // The first 10 ms are within the resolution of the kernel.
+                    let steal_ns = factor * (steal_ns + 10 * MS);
+                    measured.noise.cpus = vec![CpuNoise { cpu: 1, steal_ns, ..CpuNoise::default() }];
+                });
+            }
+            fixture.run().cases[0].omitted_rounds[0].why.clone()
+        };
+        let late =
+            |was_taken| LeftOut::WaitedForCpu { late_ns: 400_000, bound_ns: 100_000, is_tail: false, was_taken };
+        assert_eq!([why(9 * MS, 11 * MS), why(11 * MS, 9 * MS)], [late(true), late(false)]);
     }
 
     /// The other end and the emulator use the CPU for which an end waits.

@@ -39,6 +39,9 @@ pub enum LeftOut {
         late_ns: u64,
         bound_ns: u64,
         is_tail: bool,
+        /// Whether the hypervisor or a quota took most of this time.
+        #[serde(default)]
+        was_taken: bool,
     },
     /// An end of a one-way load was kept from a CPU for this time, beyond what waking it takes.
     CpuTaken {

@@ -92,9 +92,10 @@ pub fn left_out(why: &LeftOut) -> String {
         LeftOut::RelayStalled { stalled_ns, span_ns } => {
             format!("the emulator was late for {} of {}", time(stalled_ns), time(span_ns))
         }
-        LeftOut::WaitedForCpu { late_ns, bound_ns, is_tail } => {
+        LeftOut::WaitedForCpu { late_ns, bound_ns, is_tail, was_taken } => {
             let at = if *is_tail { "p99" } else { "p50" };
-            format!("messages waited up to {} for a CPU at {at}, bound {}", time(late_ns), time(bound_ns))
+            let by = if *was_taken { " that the hypervisor or a quota took" } else { "" };
+            format!("messages waited up to {} for a CPU{by} at {at}, bound {}", time(late_ns), time(bound_ns))
         }
         LeftOut::CpuTaken { lost_ns, span_ns } => {
             format!("an end was kept from its CPU for {} of {}", time(lost_ns), time(span_ns))
