@@ -279,6 +279,10 @@ pub trait Wire: Send {
     /// wire closes. Data in flight to this end can still be received.
     fn farewell(&mut self) {}
 
+    /// Begins to close the wire, which may then only be dropped. The drop of a wire that a library drives waits until the other
+    /// end has all data; those of many wires wait at the same time if all have begun to close before.
+    fn begin_close(&mut self) {}
+
     /// The operations for small writes; `None` if the wire is not a byte stream.
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         None

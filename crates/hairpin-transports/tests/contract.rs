@@ -78,6 +78,7 @@ const CHECKS: &[(&str, IsFor, Check)] = &[
     ("a set reports the wires with data to receive", Subject::has_server, sets::tell),
     ("a set reports the wires with room", Subject::is_reliable, sets::room),
     ("a clean close", Subject::has_server, closing::clean_close),
+    ("a close in two steps", Subject::has_server, closing::close_in_two_steps),
     ("a close while the other end receives", Subject::has_server, closing::gone_while_receiving),
     ("a close while the other end sends", Subject::has_server, closing::gone_while_sending),
     ("a close before accept", Subject::has_server, closing::gone_before_accept),

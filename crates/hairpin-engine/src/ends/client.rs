@@ -23,8 +23,8 @@ use hairpin_transports::{Cookie, Setup, Transport, Wire};
 use super::codes::{DatagramKey, codes};
 use super::one_way::{self, EndCounts, OneWay, Peer};
 use super::opening::{
-    self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unacknowledged_bytes,
-    unopened, wait_until_acknowledged,
+    self, allow_descriptors, check_options, close, counters, effective, facts, facts_of_each, setup,
+    unacknowledged_bytes, unopened, wait_until_acknowledged,
 };
 use super::start::Server;
 use super::{Host, is_woken};
@@ -152,7 +152,7 @@ impl Client<'_> {
         observers.end();
         let captured = capture.map(CaptureProcess::finish).transpose()?.unwrap_or_default();
         let after = facts_of_each(&wires);
-        drop(wires);
+        close(wires);
         let Observations { report, noise, .. } = observers.report(Observations::default());
         let link = self.link.take().map(Link::finish).transpose()?;
         let report = EndReport {

@@ -106,6 +106,11 @@ pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Ve
     card.options.iter().filter_map(of_wires).collect()
 }
 
+/// Closes all wires, whose waits for the other end overlap.
+pub(super) fn close(mut wires: Vec<Box<dyn Wire>>) {
+    wires.iter_mut().for_each(|wire| wire.begin_close());
+}
+
 /// Returns the only wire of a load that needs a single stream.
 pub(super) fn only_wire(end: End, wires: Vec<Box<dyn Wire>>) -> Result<Box<dyn Wire>, Failure> {
     let [wire] = <[Box<dyn Wire>; 1]>::try_from(wires).map_err(|wires| {

@@ -16,7 +16,7 @@ use super::digest::order_digest;
 use super::driving::{Driving, drive};
 use super::one_way::{self, OneWay, Peer};
 use super::opening::{
-    self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unopened,
+    self, allow_descriptors, check_options, close, counters, effective, facts, facts_of_each, setup, unopened,
 };
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
@@ -292,6 +292,7 @@ fn one_way(
     }
     observers.end();
     let after = facts_of_each(&wires);
+    close(wires);
     let report = observers.report(Observations::default()).report;
     Ok(EndReport {
         options: effective(card, &opening::asked(&round.case, End::Server), &before, &after),

@@ -12,6 +12,14 @@ use super::ends::{Checked, LONG, SHORT, Subject, is_closed, is_timed_out, random
 use crate::ensure;
 
 pub(crate) fn clean_close(subject: &Subject) -> Checked {
+    close_cleanly(subject, |_| ())
+}
+
+pub(crate) fn close_in_two_steps(subject: &Subject) -> Checked {
+    close_cleanly(subject, |client| client.begin_close())
+}
+
+fn close_cleanly(subject: &Subject, begin_close: fn(&mut dyn Wire)) -> Checked {
     // If an end closes with unread bytes, data held by Nagle's algorithm is not sent.
     let nodelay = if subject.card.options.contains(&OptionName::Nodelay) { "nodelay=on" } else { "" };
     let options = Options::parse(nodelay).map_err(text)?;
@@ -21,6 +29,7 @@ pub(crate) fn clean_close(subject: &Subject) -> Checked {
     for seed in 0..3 {
         client.send(&random_bytes(seed, 100)).map_err(text)?;
     }
+    begin_close(&mut *client);
     drop(client);
     for seed in 0..3 {
         let message = subject.receive_whole(&mut *server, 100)?;

@@ -251,6 +251,11 @@ impl Port for LibraryPort {
         (self.connection.facts)()
     }
 
+    fn begin_close(&mut self) {
+        self.mailbox.close();
+        self.connection.lock().drive(true, true);
+    }
+
     fn is_stream(&self) -> bool {
         self.form != Form::Messages
     }
@@ -283,9 +288,8 @@ impl Port for LibraryPort {
 impl Drop for LibraryPort {
     /// Lets the library send what was put.
     fn drop(&mut self) {
-        self.mailbox.close();
+        self.begin_close();
         let mut runtime = self.connection.lock();
-        runtime.drive(true, true);
         let mut deadline = Deadline::from_now(self.closing_timeout);
         while !self.mailbox.is_finished() || runtime.wants_write() {
             let Some(left) = deadline.left() else { return };

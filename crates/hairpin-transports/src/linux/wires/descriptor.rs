@@ -541,6 +541,10 @@ impl<P: Port> Wire for DescriptorWire<P> {
         self.port.farewell();
     }
 
+    fn begin_close(&mut self) {
+        self.port.begin_close();
+    }
+
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         if self.port.is_stream() { Some(self) } else { None }
     }

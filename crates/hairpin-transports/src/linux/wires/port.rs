@@ -104,6 +104,8 @@ pub(crate) trait Port: Send + 'static {
     fn facts(&self) -> Vec<Fact>;
     /// See `Wire::farewell`.
     fn farewell(&mut self) {}
+    /// See `Wire::begin_close`.
+    fn begin_close(&mut self) {}
 
     /// Whether this port is a byte stream. The methods below are only called on streams.
     fn is_stream(&self) -> bool {
