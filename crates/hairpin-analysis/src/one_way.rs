@@ -59,6 +59,9 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigu
             Some(cpu_ns_per_message(flow, measured, role)? / 1e9 * 1e6)
         }),
         cpu_seconds_per_gb: by_end(&|measured, role| Some(cpu_ns_per_message(flow, measured, role)? / size_bytes)),
+        peak_memory_bytes: by_end(&|measured, role| {
+            measured.end(&flow.id, role)?.peak_memory_bytes.map(|bytes| bytes as f64)
+        }),
         fairness: of(&|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
         offered_per_s,
         delivered_per_s: received_per_s.filter(|_| offered_per_s.is_some()),

@@ -261,6 +261,9 @@ pub struct OneWayFigures {
     pub cpu_seconds_per_million: BothEnds,
     /// CPU time per 10^9 bytes, in seconds.
     pub cpu_seconds_per_gb: BothEnds,
+    /// Largest resident memory of the end's process, in bytes, with all its connections and Hairpin's recorder.
+    #[serde(default)]
+    pub peak_memory_bytes: BothEnds,
     /// Jain's fairness index of the connections' bytes, 1/n to 1 (Jain, Chiu and Hawe, DEC-TR-301, 1984); null for one
     /// connection.
     pub fairness: Option<Figure>,

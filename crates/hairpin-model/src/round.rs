@@ -316,6 +316,9 @@ pub struct EndReport {
     /// and for transports that do not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_calls: Option<u64>,
+    /// Largest resident memory of the end's process until its load ended, in bytes (`VmHWM` of `/proc/PID/status`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
     /// Warm-up messages of a one-way load that the end sent or received; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_messages: Option<u64>,

@@ -39,7 +39,7 @@ pub(crate) enum Unit {
     Share,
     /// Size of a message or a write.
     Bytes,
-    /// Depth of a queue, which may be fractional.
+    /// Depth of a queue or use of memory, which may be fractional.
     Depth,
     /// No unit, or a unit that is part of the column's title.
     Plain,
@@ -180,6 +180,7 @@ const ALL: &[&[Column]] = &[
     &CONTEXT_SWITCHES,
     &CPU_PER_MILLION,
     &CPU_PER_GB,
+    &PEAK_MEMORY,
     PACING,
     ONE_WAY_LOAD,
     UNDER_LOAD,
@@ -305,6 +306,13 @@ const CONTEXT_SWITCHES: [Column; 2] = both_ends!("context_switches_per_message",
 const CPU_PER_MILLION: [Column; 2] = both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", row => Some(single(row)?.cpu_seconds_per_million));
 const CPU_PER_GB: [Column; 2] =
     both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", row => row.cpu_seconds_per_gb());
+
+const PEAK_MEMORY: [Column; 2] = [
+    Column::number("peak_memory_bytes_client", Unit::Depth, |row| Some(single(row)?.peak_memory_bytes.client?.value))
+        .titled("peak memory, client|memory c"),
+    Column::number("peak_memory_bytes_server", Unit::Depth, |row| Some(single(row)?.peak_memory_bytes.server?.value))
+        .titled("peak memory, server|memory s"),
+];
 
 const PACING: &[Column] = &[
     Column::time("gap_p50_ns", "gap p50", |row| single(row)?.pacing?.gap_ns.p50),

@@ -18,13 +18,21 @@ pub(crate) struct Usage {
     after: Option<Reading>,
     /// The total usage of the thread at the end of the load.
     in_all: Option<PhaseUsage>,
+    peak_memory_bytes: Option<u64>,
     /// Thread CPU time when a one-way load last received data.
     latest_cpu_ns: Option<u64>,
 }
 
 impl Observer for Usage {
     fn begin(_: Context<'_>) -> Option<Self> {
-        Some(Self { pinned_cpu: None, before: Reading::now(), after: None, latest_cpu_ns: None, in_all: None })
+        Some(Self {
+            pinned_cpu: None,
+            before: Reading::now(),
+            after: None,
+            latest_cpu_ns: None,
+            in_all: None,
+            peak_memory_bytes: None,
+        })
     }
 
     fn mark(&mut self, mark: Mark<'_>) {
@@ -41,11 +49,13 @@ impl Observer for Usage {
         if self.after.is_none() {
             self.after = Some(Reading::last());
             self.in_all = read("/proc/thread-self/schedstat");
+            let status = fs::read_to_string("/proc/self/status").ok();
+            self.peak_memory_bytes = status.as_deref().and_then(peak_memory_bytes);
         }
     }
 
     fn report(self: Box<Self>, Observations { report, .. }: &mut Observations) {
-        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all } = *self;
+        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all, peak_memory_bytes } = *self;
         let Some(after) = after else { return };
         // A busy-polling receiver uses more CPU time after the last message; exclude that time.
         let cpu_ns = latest_cpu_ns.map_or(after.cpu_ns, |latest_cpu_ns| latest_cpu_ns.min(after.cpu_ns));
@@ -59,6 +69,7 @@ impl Observer for Usage {
             after.waited_for_cpu_ns.zip(before.waited_for_cpu_ns).map(|(now, before)| now - before);
         report.migrations = after.migrations.zip(before.migrations).map(|(now, before)| now.saturating_sub(before));
         report.used_in_all = in_all;
+        report.peak_memory_bytes = peak_memory_bytes;
     }
 }
 
@@ -101,6 +112,12 @@ fn read(file: &str) -> Option<PhaseUsage> {
 fn schedstat(line: &str) -> Option<PhaseUsage> {
     let mut numbers = line.split_whitespace().map(|number| number.parse().ok());
     Some(PhaseUsage { cpu_ns: numbers.next()??, waited_for_cpu_ns: numbers.next()?? })
+}
+
+/// The peak of the resident memory in a `/proc/PID/status` (proc_pid_status(5)).
+fn peak_memory_bytes(status: &str) -> Option<u64> {
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?;
+    kib.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The waits of the calling thread for a CPU: an open `/proc/thread-self/schedstat`.
@@ -147,9 +164,23 @@ mod tests {
     }
 
     #[test]
+    fn the_peak_of_the_memory_is_read_from_the_status_of_a_process() {
+        assert_eq!(peak_memory_bytes("Name:\thairpin\nVmHWM:\t   22012 kB\nVmRSS:\t 10 kB\n"), Some(22_012 * 1024));
+        assert_eq!((peak_memory_bytes(""), peak_memory_bytes("VmHWM:\t many kB\n")), (None, None));
+        let own = fs::read_to_string("/proc/self/status").unwrap();
+        assert!(peak_memory_bytes(&own) > Some(0));
+    }
+
+    #[test]
     fn work_between_the_marks_shows_as_cpu_time() {
-        let mut usage =
-            Usage { pinned_cpu: Some(7), before: Reading::now(), after: None, latest_cpu_ns: None, in_all: None };
+        let mut usage = Usage {
+            pinned_cpu: Some(7),
+            before: Reading::now(),
+            after: None,
+            latest_cpu_ns: None,
+            in_all: None,
+            peak_memory_bytes: None,
+        };
         let work = || {
             let sum = (0..2_000_000_u64).fold(0_u64, |sum, next| std::hint::black_box(sum ^ next.wrapping_mul(31)));
             std::hint::black_box(sum);

@@ -53,7 +53,8 @@ const TABLES: &[TableSpec] = &[
         extents: &[Extent::All],
         columns: "batch system_calls_per_message_client system_calls_per_message_server \
                   context_switches_per_message_client/1 context_switches_per_message_server/1 \
-                  cpu_seconds_per_million_client cpu_seconds_per_million_server fairness/2 setup_ns/3",
+                  cpu_seconds_per_million_client cpu_seconds_per_million_server fairness/2 setup_ns/3 \
+                  peak_memory_bytes_client/4 peak_memory_bytes_server/4",
     },
     TableSpec {
         kind: CaseKind::Streams,
@@ -76,7 +77,8 @@ const TABLES: &[TableSpec] = &[
         extents: &[Extent::All],
         columns: "write_size_bytes received_per_s system_calls_per_message_client/1 \
                   system_calls_per_message_server/1 context_switches_per_message_client/2 \
-                  context_switches_per_message_server/2 setup_ns/3",
+                  context_switches_per_message_server/2 setup_ns/3 peak_memory_bytes_client/4 \
+                  peak_memory_bytes_server/4",
     },
     TableSpec {
         kind: CaseKind::Offered,
@@ -123,6 +125,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("cpu_seconds_per_million_client", "CPU: s per million messages"),
     ("cpu_seconds_per_gb_client", "CPU: s per GB"),
     ("system_calls_per_message_client", "calls: system calls per message"),
+    ("peak_memory_bytes_client", "memory: largest resident memory of the end's process"),
     ("context_switches_per_message_client", "switches: context switches per message"),
     ("retransmits", "retr: segments retransmitted in all rounds"),
     ("cwnd_packets", "cwnd: congestion window at the end, packets"),

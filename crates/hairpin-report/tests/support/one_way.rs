@@ -209,6 +209,7 @@ fn case(
         context_switches_per_message: both(0.0002, 0.003),
         cpu_seconds_per_million: both(0.439, 0.26),
         cpu_seconds_per_gb: both(6.9, 4.1),
+        peak_memory_bytes: both(21e6, 34e6),
         fairness: None,
         offered_per_s: load.rate_per_s(),
         delivered_per_s: is_offered.then(|| near(per_s)).flatten(),
@@ -254,6 +255,7 @@ pub fn stream_figures(bytes_per_s: f64) -> OneWayFigures {
         context_switches_per_message: both(0.0002, 0.003),
         cpu_seconds_per_million: both(0.439, 0.26),
         cpu_seconds_per_gb: both(6.9, 4.1),
+        peak_memory_bytes: both(21e6, 34e6),
         ..OneWayFigures::default()
     }
 }

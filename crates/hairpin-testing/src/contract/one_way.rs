@@ -13,8 +13,13 @@ const FIGURES: &[&str] = &[
     "fairness",
     "delivered_per_s",
 ];
-const OF_BOTH_ENDS: &[&str] =
-    &["system_calls_per_message", "context_switches_per_message", "cpu_seconds_per_million", "cpu_seconds_per_gb"];
+const OF_BOTH_ENDS: &[&str] = &[
+    "system_calls_per_message",
+    "context_switches_per_message",
+    "cpu_seconds_per_million",
+    "cpu_seconds_per_gb",
+    "peak_memory_bytes",
+];
 /// Fields of loads that send at a fixed rate.
 const OF_AN_OPEN_LOOP: &[&str] = &["offered_per_s", "delivered_share", "pacing"];
 /// Figures from 0 to 1.
