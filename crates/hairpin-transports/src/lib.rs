@@ -24,6 +24,8 @@ mod wires;
 
 pub use batch::Batch;
 
+#[cfg(all(target_os = "linux", any(test, fuzzing)))]
+pub use library::frames::fuzzing as frames_fuzzing;
 #[cfg(target_os = "linux")]
 pub use linux::binding::apply as bind;
 #[cfg(target_os = "linux")]

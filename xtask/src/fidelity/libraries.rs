@@ -27,8 +27,8 @@ const TRANSPORTS: &[&str] =
 const BLOCKING: &[&str] = &["tls", "websocket"];
 
 /// Makes glibc copy without `rep movsb`, in Hairpin and in the references. On AMD CPUs this instruction takes several times as long
-/// for some distances between source and destination (glibc bug 30994): where the buffers happened to be changed the figures of
-/// 128 KiB over TLS by a factor of 1.8.
+/// for some alignments of source and destination: where the buffers happened to be changed the figures of 128 KiB over TLS by a
+/// factor of 1.8.
 const COPIES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=1000000000");
 
 /// Time limit of a run.

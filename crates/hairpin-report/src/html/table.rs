@@ -27,7 +27,7 @@ fn columns(kind: CaseKind) -> &'static str {
             "batch received_per_s rate_against_none time_per_message_against_none_ns sent_per_s latency_p50_ns latency_p99_ns latency_max_ns lost_share \
              system_calls_per_message_client system_calls_per_message_server context_switches_per_message_client \
              context_switches_per_message_server cpu_seconds_per_million_client cpu_seconds_per_million_server \
-             peak_memory_bytes_client peak_memory_bytes_server fairness rounds"
+             fairness rounds"
         }
         CaseKind::Offered => {
             "offered_per_s delivered_per_s lost_share latency_p50_ns latency_p99_ns latency_p999_ns \
@@ -36,7 +36,7 @@ fn columns(kind: CaseKind) -> &'static str {
         CaseKind::Streams => {
             "write_size_bytes goodput_bytes_per_s warm_up_goodput_bytes_per_s received_per_s lost_share \
              system_calls_per_message_client system_calls_per_message_server cpu_seconds_per_gb_client \
-             cpu_seconds_per_gb_server peak_memory_bytes_client peak_memory_bytes_server fairness setup_ns rounds"
+             cpu_seconds_per_gb_server fairness setup_ns rounds"
         }
         CaseKind::UnderLoad => {
             "idle_p50_ns idle_p99_ns loaded_p50_ns loaded_p99_ns added_p50_ns added_p99_ns loaded_lost_share \

@@ -1,8 +1,6 @@
 //! Several streams on one TCP connection, framed by Hairpin: what a program does that multiplexes without a protocol of its own.
 //!
-//! A frame has 8 bytes: the number of its stream and the length of its payload (both 4 bytes, big-endian), and then the payload. A
-//! length of 0 ends the stream, and [`OPEN`] opens it. Streams have no flow control of their own: one that is not read holds up the
-//! others.
+//! Streams have no flow control of their own: one that is not read holds up the others.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -15,6 +13,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{Card, RoughRoundTrip};
 
 use super::tcp::{LAYERED, TCP};
+use crate::library::frames::{Frames, HEADER_BYTES, MAX_STREAMS, Part, header};
 use crate::library::mailbox::Mailbox;
 use crate::library::port::{Driven, Form};
 use crate::library::runtime::{Handle, Runtime};
@@ -46,10 +45,6 @@ pub(super) const TCP_STREAMS: SocketTransport = SocketTransport {
     ..TCP
 };
 
-const HEADER_BYTES: usize = 8;
-/// The length in a frame that opens a stream and has no payload.
-const OPEN: u32 = u32::MAX;
-const MAX_STREAMS: u32 = 10_000;
 const READ_BYTES: usize = 64 << 10;
 
 fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
@@ -125,24 +120,24 @@ impl Streams {
         self.lock().streams.iter().for_each(|stream| stream.mailbox.on_gone(failure.clone()));
     }
 
-    /// The next frame to send, after that of stream `last`: its stream, length and payload.
-    fn poll_frame(&self, context: &Context<'_>, last: u32) -> Poll<(u32, u32, Bytes)> {
+    /// The next frame to send, after that of stream `last`: its stream and what it has.
+    fn poll_frame(&self, context: &Context<'_>, last: u32) -> Poll<(u32, Part<Bytes>)> {
         let mut state = self.lock();
         let count = state.streams.len();
         for place in (0..count).map(|place| (last as usize + 1 + place) % count) {
             let stream = &mut state.streams[place];
             let number = u32::try_from(place).unwrap_or(MAX_STREAMS);
             if std::mem::take(&mut stream.opens) {
-                return Poll::Ready((number, OPEN, Bytes::new()));
+                return Poll::Ready((number, Part::Open));
             }
             if stream.has_ended {
                 continue;
             }
             match stream.mailbox.poll_outgoing(context.waker()) {
-                Poll::Ready(Some(payload)) => return Poll::Ready((number, payload.len() as u32, payload)),
+                Poll::Ready(Some(payload)) => return Poll::Ready((number, Part::Payload(payload))),
                 Poll::Ready(None) => {
                     stream.has_ended = true;
-                    return Poll::Ready((number, 0, Bytes::new()));
+                    return Poll::Ready((number, Part::End));
                 }
                 Poll::Pending => {}
             }
@@ -155,11 +150,10 @@ impl Streams {
 async fn write_frames(handle: Handle, streams: &Streams) -> io::Result<()> {
     let mut last = 0;
     loop {
-        let (number, length, payload) = poll_fn(|context| streams.poll_frame(context, last)).await;
+        let (number, frame) = poll_fn(|context| streams.poll_frame(context, last)).await;
         last = number;
-        let mut header = [0; HEADER_BYTES];
-        header[..4].copy_from_slice(&number.to_be_bytes());
-        header[4..].copy_from_slice(&length.to_be_bytes());
+        let header = header(number, &frame);
+        let payload: &[u8] = if let Part::Payload(payload) = &frame { payload } else { &[] };
         let mut sent = 0;
         while sent < HEADER_BYTES + payload.len() {
             let parts = [
@@ -168,7 +162,7 @@ async fn write_frames(handle: Handle, streams: &Streams) -> io::Result<()> {
             ];
             sent += poll_fn(|context| handle.poll_send_vectored(context, &parts)).await?;
         }
-        if length == 0 {
+        if frame == Part::End {
             streams.mailbox(number).on_all_sent();
         }
     }
@@ -177,53 +171,27 @@ async fn write_frames(handle: Handle, streams: &Streams) -> io::Result<()> {
 /// Delivers frames until the connection ends.
 async fn read_frames(handle: Handle, streams: &Streams) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
-    let mut header = Vec::with_capacity(HEADER_BYTES);
-    // The stream and the missing payload bytes of the current frame.
-    let mut frame = None::<(u32, usize)>;
+    let mut frames = Frames::default();
     loop {
         let length = poll_fn(|context| handle.poll_receive_into(context, &mut buffer)).await?;
         if length == 0 {
             return Ok(());
         }
         let mut came = &buffer[..length];
-        while !came.is_empty() {
-            if let Some((number, missing)) = &mut frame {
-                let (payload, rest) = came.split_at((*missing).min(came.len()));
-                streams.mailbox(*number).deliver(Bytes::copy_from_slice(payload)).await;
-                *missing -= payload.len();
-                came = rest;
-                frame.take_if(|(_, missing)| *missing == 0);
-                continue;
-            }
-            let (part, rest) = came.split_at((HEADER_BYTES - header.len()).min(came.len()));
-            header.extend_from_slice(part);
-            came = rest;
-            if header.len() == HEADER_BYTES {
-                frame = begin_frame(&header, streams)?;
-                header.clear();
+        while let Some((number, part)) = frames.next(&mut came)? {
+            let mailbox = streams.mailbox(number);
+            match part {
+                Part::Open => {
+                    mailbox.on_opened();
+                    if streams.lock().end == End::Server {
+                        streams.send_open(number);
+                    }
+                }
+                Part::Payload(payload) => drop(mailbox.deliver(Bytes::copy_from_slice(payload)).await),
+                Part::End => mailbox.on_end(),
             }
         }
     }
-}
-
-/// Handles the header of a frame. Returns the stream and the length of the payload, if it has one.
-fn begin_frame(header: &[u8], streams: &Streams) -> io::Result<Option<(u32, usize)>> {
-    let word = |from: usize| header[from..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-    let (number, length) = (word(0), word(4));
-    if number >= MAX_STREAMS {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame has an invalid stream"));
-    }
-    match length {
-        OPEN => {
-            streams.mailbox(number).on_opened();
-            if streams.lock().end == End::Server {
-                streams.send_open(number);
-            }
-        }
-        0 => streams.mailbox(number).on_end(),
-        length => return Ok(Some((number, length as usize))),
-    }
-    Ok(None)
 }
 
 struct FramedConnection {

@@ -66,14 +66,11 @@ pub(crate) fn in_parts(subject: &Subject) -> Checked {
         // The last message is larger than any default buffer.
         for (seed, size) in [(1, 1), (2, 200), (3, 4000), (4, (3 << 20) + 7)] {
             let message = random_bytes(seed, size);
-            eprintln!("PART {name} {size}");
             let (mut client, mut server) = subject.pair(&subject.setup(size, LONG))?;
             let came = std::thread::scope(|scope| {
                 let receiver = scope.spawn(|| subject.receive_whole(&mut *server, size));
                 send_by(stream(&mut *client)?, &message[..size - 1]).map_err(text)?;
-                eprintln!("first sent");
                 client.send(&message[size - 1..]).map_err(text)?;
-                eprintln!("second sent");
                 while_driven(&mut *client, || receiver.join()).map_err(|_| "the receiver panicked")?
             })?;
             ensure!(came == message, "{name}: {size} bytes changed");

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -174,7 +173,7 @@ impl Mailbox {
         let Some(mut message) = state.incoming.messages.pop_front() else {
             return Err(match (&state.refusal, &state.failure) {
                 (Some(refusal), _) => Miss::Failed(refusal.clone().into()),
-                (None, Some(why)) => Miss::Failed(io::Error::other(why.clone())),
+                (None, Some(why)) => Miss::Failed(std::io::Error::other(why.clone())),
                 (None, None) if state.has_ended || state.is_gone => Miss::Ended,
                 (None, None) => Miss::Nothing,
             });
@@ -230,7 +229,7 @@ impl Mailbox {
             return Err(Miss::Failed(refusal.clone().into()));
         }
         if state.is_gone {
-            return Err(state.failure.as_ref().map_or(Miss::Gone, |why| Miss::Failed(io::Error::other(why.clone()))));
+            return Err(Miss::Gone);
         }
         if !state.outgoing.has_room() {
             return Err(Miss::Nothing);

@@ -2,6 +2,7 @@
 
 pub mod echo;
 pub(crate) mod foreign;
+pub mod frames;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
 #[cfg(feature = "http")]
