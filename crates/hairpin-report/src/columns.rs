@@ -2,13 +2,15 @@
 
 use hairpin_model::flow::Observer;
 use hairpin_model::ladder::CaseKind;
-use hairpin_model::quantities::{self, DASH};
+use hairpin_model::quantities;
 use hairpin_model::set_up::{SetUp, SetUpFigures};
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{
     Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, ObserverCost,
     OneWayFigures, PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
 };
+
+use crate::unit::Unit;
 
 pub(crate) struct Column {
     /// Name in the CSV table; ends in the unit.
@@ -25,63 +27,6 @@ pub(crate) enum Value {
     /// A number without an interval.
     Number(Unit, fn(&CaseSummary) -> Option<f64>),
     Figure(Unit, fn(&CaseSummary) -> Option<Figure>),
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Unit {
-    Time,
-    /// Per second.
-    Rate,
-    /// Per second.
-    ByteRate,
-    Times,
-    /// A part of a whole, 0 to 1.
-    Share,
-    /// Size of a message or a write.
-    Bytes,
-    /// Depth of a queue or use of memory, which may be fractional.
-    Depth,
-    /// No unit, or a unit that is part of the column's title.
-    Plain,
-}
-
-impl Unit {
-    pub(crate) fn text(self, value: Option<f64>) -> String {
-        let shown = |value| match self {
-            Self::Time => quantities::duration(value),
-            Self::Rate => quantities::rate(value),
-            Self::ByteRate => quantities::byte_rate(value),
-            Self::Times => quantities::factor(value),
-            Self::Share => quantities::share(value),
-            // A size is a whole number.
-            Self::Bytes => quantities::exact_bytes(value as u64),
-            Self::Depth => quantities::bytes(value),
-            Self::Plain => quantities::number(value),
-        };
-        value.map_or_else(|| DASH.to_owned(), shown)
-    }
-
-    /// Returns the interval in the unit of the value; `None` without an interval.
-    pub(crate) fn bounds(self, figure: Option<Figure>) -> Option<String> {
-        let value = figure.and_then(Figure::finite)?;
-        let (low, high) = figure.and_then(Figure::interval)?;
-        // Do not show bounds that both round to zero.
-        if matches!(self, Self::Plain) && (0.0..0.0005).contains(&low) && (0.0..0.0005).contains(&high) {
-            return None;
-        }
-        Some(match self {
-            Self::Time => quantities::bounds(value, low, high),
-            Self::Rate => quantities::rate_bounds(low, high),
-            Self::ByteRate => quantities::byte_rate_bounds(low, high),
-            // An estimated interval may exceed the range of a share, 0 to 1.
-            Self::Share => {
-                let percent = |share: f64| quantities::share(share.clamp(0.0, 1.0)).trim_end_matches(" %").to_owned();
-                format!("{}-{}", percent(low), percent(high))
-            }
-            Self::Depth => quantities::byte_bounds(value, low, high),
-            Self::Times | Self::Bytes | Self::Plain => quantities::number_bounds(value, low, high),
-        })
-    }
 }
 
 impl Column {
@@ -262,12 +207,16 @@ fn set_up(row: &CaseSummary) -> Option<&SetUpFigures> {
     row.primary().set_up.as_ref().map(SetUp::figures)
 }
 
-/// The columns of a figure that both ends have. Arguments: name without the end, title, short title, figure.
+/// The columns of a figure that both ends have. Arguments: name without the end, title, short title, unit, figure.
 macro_rules! both_ends {
-    ($name:literal, $title:literal, $short:literal, $row:ident => $of:expr) => {
+    ($name:literal, $title:literal, $short:literal, $unit:expr, $row:ident => $of:expr) => {
         [
-            Column::plain(concat!($name, "_client"), concat!($title, ", client|", $short, " c"), |$row| $of?.client),
-            Column::plain(concat!($name, "_server"), concat!($title, ", server|", $short, " s"), |$row| $of?.server),
+            Column::figure(concat!($name, "_client"), concat!($title, ", client|", $short, " c"), $unit, |$row| {
+                $of?.client
+            }),
+            Column::figure(concat!($name, "_server"), concat!($title, ", server|", $short, " s"), $unit, |$row| {
+                $of?.server
+            }),
         ]
     };
 }
@@ -301,18 +250,14 @@ fn of_path(row: &CaseSummary, name: &str) -> impl Iterator<Item = f64> {
     ends.filter_map(move |end| fact::number(&end.facts, name))
 }
 
-const SYSTEM_CALLS: [Column; 2] = both_ends!("system_calls_per_message", "calls per message", "calls", row => Some(single(row)?.system_calls_per_message));
-const CONTEXT_SWITCHES: [Column; 2] = both_ends!("context_switches_per_message", "switches per message", "switches", row => Some(single(row)?.context_switches_per_message));
-const CPU_PER_MILLION: [Column; 2] = both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", row => Some(single(row)?.cpu_seconds_per_million));
+const SYSTEM_CALLS: [Column; 2] = both_ends!("system_calls_per_message", "calls per message", "calls", Unit::Plain, row => Some(single(row)?.system_calls_per_message));
+const CONTEXT_SWITCHES: [Column; 2] = both_ends!("context_switches_per_message", "switches per message", "switches", Unit::Plain, row => Some(single(row)?.context_switches_per_message));
+const CPU_PER_MILLION: [Column; 2] = both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", Unit::Plain, row => Some(single(row)?.cpu_seconds_per_million));
 const CPU_PER_GB: [Column; 2] =
-    both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", row => row.cpu_seconds_per_gb());
+    both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", Unit::Plain, row => row.cpu_seconds_per_gb());
 
-const PEAK_MEMORY: [Column; 2] = [
-    Column::number("peak_memory_bytes_client", Unit::Depth, |row| Some(single(row)?.peak_memory_bytes.client?.value))
-        .titled("peak memory, client|memory c"),
-    Column::number("peak_memory_bytes_server", Unit::Depth, |row| Some(single(row)?.peak_memory_bytes.server?.value))
-        .titled("peak memory, server|memory s"),
-];
+const PEAK_MEMORY: [Column; 2] =
+    both_ends!("peak_memory_bytes", "peak memory", "peak", Unit::Depth, row => Some(single(row)?.peak_memory_bytes));
 
 const PACING: &[Column] = &[
     Column::time("gap_p50_ns", "gap p50", |row| single(row)?.pacing?.gap_ns.p50),

@@ -29,6 +29,7 @@ mod one_way;
 mod orders;
 mod page_text;
 mod trust;
+mod unit;
 mod wording;
 
 pub use wording::announcement;

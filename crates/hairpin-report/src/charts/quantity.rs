@@ -4,8 +4,8 @@ use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::{CaseSummary, Figure, RoundPoint, quantities};
 
-use crate::columns::Unit;
 use crate::page_text::nbsp;
+use crate::unit::Unit;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantity {

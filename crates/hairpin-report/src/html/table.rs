@@ -5,10 +5,11 @@ use minijinja::{Value, context};
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::{CaseSummary, Figure, Group, OtherState, quantities};
 
-use crate::columns::{self, Column, Unit};
+use crate::columns::{self, Column};
 use crate::exchanges;
 use crate::one_way::Shared;
 use crate::page_text::nbsp;
+use crate::unit::Unit;
 
 /// Returns the column names for a kind of cases, separated by spaces.
 fn columns(kind: CaseKind) -> &'static str {

@@ -125,7 +125,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("cpu_seconds_per_million_client", "CPU: s per million messages"),
     ("cpu_seconds_per_gb_client", "CPU: s per GB"),
     ("system_calls_per_message_client", "calls: system calls per message"),
-    ("peak_memory_bytes_client", "memory: largest resident memory of the end's process"),
+    ("peak_memory_bytes_client", "peak: largest resident memory of the end's process"),
     ("context_switches_per_message_client", "switches: context switches per message"),
     ("retransmits", "retr: segments retransmitted in all rounds"),
     ("cwnd_packets", "cwnd: congestion window at the end, packets"),

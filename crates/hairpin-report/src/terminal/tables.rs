@@ -9,7 +9,8 @@ use hairpin_model::quantities::{self, DASH};
 use hairpin_model::{CaseSummary, Figure, Group, Run};
 
 use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrap};
-use crate::columns::{self, Unit, Value};
+use crate::columns::{self, Value};
+use crate::unit::Unit;
 use crate::{exchanges, links, wording};
 
 /// A table of all groups of one kind.

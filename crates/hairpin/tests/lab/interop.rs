@@ -96,7 +96,7 @@ fn curl_is_a_client_of_ours() {
              --output answer$number --write-out '%{{http_version}} ' http://{address}/echo || exit 1; done"
         );
         let ran = Running::start(place.command("sh").args(["-c", &script])).end().with_code(0);
-        assert_eq!(ran.stdout.trim(), vec![version; 5].join(" "));
+        assert_eq!(ran.stdout.trim(), [version; 5].join(" "));
         for number in 1..=5 {
             let answer = std::fs::read(place.path(&format!("answer{number}"))).unwrap();
             assert!(answer == body, "HTTP/{version}: every byte");

@@ -23,6 +23,9 @@ pub(crate) enum Part<P> {
     End,
 }
 
+/// A part that has arrived, with the number of its stream.
+type Arrived<'b> = (u32, Part<&'b [u8]>);
+
 /// The header of a frame.
 pub(crate) fn header(stream: u32, frame: &Part<impl AsRef<[u8]>>) -> [u8; HEADER_BYTES] {
     let length = match frame {
@@ -48,11 +51,11 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Takes the next part, and the number of its stream, from `came`; `None` once all bytes are taken.
+    /// Takes the next part from `came`; `None` once all bytes are taken.
     ///
     /// # Errors
     /// The number of a stream is too large.
-    pub(crate) fn next<'b>(&mut self, came: &mut &'b [u8]) -> io::Result<Option<(u32, Part<&'b [u8]>)>> {
+    pub(crate) fn next<'b>(&mut self, came: &mut &'b [u8]) -> io::Result<Option<Arrived<'b>>> {
         while !came.is_empty() {
             if self.missing > 0 {
                 let (payload, rest) = came.split_at(self.missing.min(came.len()));

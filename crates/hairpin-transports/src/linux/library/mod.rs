@@ -2,7 +2,7 @@
 
 pub mod echo;
 pub(crate) mod foreign;
-pub mod frames;
+pub(crate) mod frames;
 #[cfg(feature = "grpc")]
 pub(crate) mod grpc;
 #[cfg(feature = "http")]
