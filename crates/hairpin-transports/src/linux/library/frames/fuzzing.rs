@@ -5,8 +5,8 @@ use super::{Frames, HEADER_BYTES, MAX_STREAMS, Part, header};
 /// What arrived in a frame, with its stream.
 type Frame = (u32, Part<Vec<u8>>);
 
-/// Parses the input after its first byte as frames, at once and in parts of at most so many bytes. Returns whether all of it are
-/// whole frames.
+/// The first byte is the maximum size of a part. Parses the other bytes as frames, at once and in parts. Returns whether they are
+/// whole frames and nothing else.
 pub fn stream_frames(input: &[u8]) -> bool {
     let Some((&size, bytes)) = input.split_first() else { return false };
     let mut whole = Frames::default();
