@@ -18,6 +18,7 @@ pub mod knob;
 pub mod knobs;
 pub mod links;
 pub mod one_way;
+pub mod period_search;
 pub mod possible;
 pub mod proof;
 pub mod quantity;

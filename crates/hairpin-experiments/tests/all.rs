@@ -12,6 +12,7 @@ mod links;
 mod message_rate;
 mod observer;
 mod offered_load;
+mod period_search;
 mod proof;
 mod properties;
 mod registry;

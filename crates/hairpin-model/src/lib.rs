@@ -60,6 +60,7 @@ mod prefix;
 pub mod printable;
 mod purpose;
 pub mod quantities;
+pub mod rare_events;
 pub mod reason;
 pub mod refused;
 pub mod round;

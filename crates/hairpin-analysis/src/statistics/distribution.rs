@@ -67,25 +67,6 @@ pub fn normal_quantile(probability: f64) -> f64 {
     bisect(8.0, 60, |z| normal_cdf(z) < probability)
 }
 
-/// Returns the interval of a share of which `successes` of `trials` are an estimate, at confidence 1 - `alpha` (Clopper
-/// and Pearson, Biometrika 26, 1934).
-pub(crate) fn binomial_interval(successes: u64, trials: u64, alpha: f64) -> [f64; 2] {
-    // P(X >= k) for X ~ B(trials, p), by the logarithms of its terms, which underflow if there are many trials.
-    let at_least = |k: u64, p: f64| {
-        let mut term = trials as f64 * (-p).ln_1p();
-        let mut below = 0.0;
-        for i in 0..k {
-            below += term.exp();
-            term += ((trials - i) as f64 / (i + 1) as f64).ln() + p.ln() - (-p).ln_1p();
-        }
-        1.0 - below
-    };
-    let low = if successes == 0 { 0.0 } else { bisect(1.0, 50, |p| at_least(successes, p) < alpha / 2.0) };
-    let is_last = successes >= trials;
-    let high = if is_last { 1.0 } else { bisect(1.0, 50, |p| at_least(successes + 1, p) < 1.0 - alpha / 2.0) };
-    [low, high]
-}
-
 /// Finds by bisection, in `halvings` steps, the boundary in 0..`high` up to which `below` is true.
 pub(super) fn bisect(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
     let mut low = 0.0;
@@ -150,45 +131,6 @@ mod tests {
         assert!((student_quantile(p, 2) - (2.0 * p - 1.0) / (2.0 * p * (1.0 - p)).sqrt()).abs() < 1e-9);
         assert!((student_quantile(p, 9) - 2.262_157_162_740_992).abs() < 1e-9, "the tables' value");
         assert!((student_quantile(p, 1_000_000) / NORMAL_95 - 1.0).abs() < 0.003, "nearly normal");
-    }
-
-    #[test]
-    fn binomial_intervals_equal_those_of_clopper_and_pearson() {
-        for (successes, trials, alpha, [low, high]) in [
-            (0, 10, 0.05, [0.0, 0.308_497]),
-            (10, 10, 0.05, [0.691_503, 1.0]),
-            (5, 10, 0.05, [0.187_086, 0.812_914]),
-            (1, 10, 0.05, [0.002_529, 0.445_016]),
-            (8, 10, 0.05, [0.443_905, 0.974_789]),
-            (0, 1, 0.05, [0.0, 0.975]),
-            (10, 10, 0.025, [0.645_195, 1.0]),
-            // As many rounds as the command line accepts.
-            (10_000, 10_000, 0.05, [0.999_631, 1.0]),
-            (0, 10_000, 0.05, [0.0, 0.000_369]),
-            (9_000, 10_000, 0.05, [0.893_953, 0.905_813]),
-        ] {
-            let [is_low, is_high] = binomial_interval(successes, trials, alpha);
-            let differs = (is_low - low).abs().max((is_high - high).abs());
-            assert!(differs < 1e-6, "{successes} of {trials}: {is_low} to {is_high}");
-        }
-        assert_eq!(binomial_interval(0, 0, 0.05), [0.0, 1.0], "nothing is known without a trial");
-    }
-
-    #[test]
-    fn a_binomial_interval_covers_its_share_and_narrows_with_trials() {
-        let mut width = 1.0;
-        for trials in [4, 10, 40, 400, 4000] {
-            let [low, high] = binomial_interval(trials / 2, trials, 0.05);
-            assert!(low < 0.5 && 0.5 < high && high - low < width && (low + high - 1.0).abs() < 1e-9, "{trials}");
-            width = high - low;
-            for successes in 0..=trials.min(40) {
-                let [low, high] = binomial_interval(successes, trials, 0.05);
-                let [mirrored_low, mirrored_high] = binomial_interval(trials - successes, trials, 0.05);
-                assert!((low + mirrored_high - 1.0).abs() < 1e-9 && (high + mirrored_low - 1.0).abs() < 1e-9);
-                let [wider_low, wider_high] = binomial_interval(successes, trials, 0.01);
-                assert!(wider_low <= low && high <= wider_high, "{successes} of {trials}");
-            }
-        }
     }
 
     #[test]

@@ -1,0 +1,193 @@
+//! Searches the shortest period of a control loop whose share of missed deadlines stays below a limit.
+//!
+//! Candidates are a geometric series of periods. Exploration halves the range of candidates until the shortest one that seems to
+//! hold is known. A confirmation on fresh data then decides: the period holds if the whole interval of its share of misses lies
+//! below the limit. A candidate that is not confirmed is replaced once by a longer one, so the confidence of each confirmation is
+//! that of two.
+
+use hairpin_model::rare_events::{EventShare, clustering, event_share};
+
+/// Ratio of adjacent candidates.
+const STEP: f64 = 1.05;
+/// Candidates that are passed over while no period has held.
+const GALLOP: u32 = 8;
+/// How many candidates further the second confirmation is.
+const RETRY: u32 = 3;
+/// Confirmations of one search.
+const MAX_CONFIRMATIONS: usize = 2;
+/// Probability that a search confirms a period whose share of misses is above the limit.
+pub const ALPHA: f64 = 0.05;
+/// Alpha of the interval on both sides, so that its upper bound alone has `ALPHA / MAX_CONFIRMATIONS`.
+const INTERVAL_ALPHA: f64 = 2.0 * ALPHA / MAX_CONFIRMATIONS as f64;
+/// Expected misses, at the limit, of a trial that explores.
+const EXPLORED_MISSES: f64 = 5.0;
+/// Expected misses, at the limit, of a first look at a candidate: far too short periods need no more.
+const GLANCE_MISSES: f64 = 0.3;
+/// Fewest periods of a first look, of exploration and of a confirmation, so that clusters of misses show.
+const MIN_GLANCED: u64 = 100;
+const MIN_EXPLORED: u64 = 1_000;
+const MIN_CONFIRMED: u64 = 4_000;
+/// Expected misses, at the limit, of a confirmation: up to 5 independent misses leave the interval below the limit.
+const CONFIRMED_MISSES: f64 = 11.7;
+
+/// What is searched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PeriodSearch {
+    pub shortest_ns: u64,
+    pub longest_ns: u64,
+    /// Limit of the share of misses, above 0 and below 1.
+    pub max_misses: f64,
+    /// Periods of each block in which misses are counted.
+    pub block_periods: u64,
+    /// Longest time of a confirmation.
+    pub max_confirmation_ns: u64,
+}
+
+/// What was measured at a period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    pub period_ns: u64,
+    pub periods: u64,
+    /// Misses in each block of consecutive periods, by sequence of blocks.
+    pub misses: Vec<Vec<u32>>,
+}
+
+impl Trial {
+    fn misses(&self) -> u64 {
+        self.misses.iter().flatten().map(|misses| u64::from(*misses)).sum()
+    }
+
+    fn clustering(&self, search: &PeriodSearch) -> f64 {
+        clustering(self.misses.iter().map(Vec::as_slice), search.block_periods)
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Next {
+    Explore { period_ns: u64, periods: u64 },
+    Confirm { period_ns: u64, periods: u64 },
+    Done(Found),
+}
+
+/// The result of a search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Found {
+    /// The shortest candidate that holds, and its share of misses on fresh data.
+    Confirmed { period_ns: u64, misses: EventShare },
+    /// The last candidate seemed to hold, but the interval on fresh data is not below the limit.
+    NotConfirmed { period_ns: u64, misses: EventShare },
+    /// In the longest time of a confirmation only this share could be shown.
+    TooFewPeriods { period_ns: u64, periods: u64, smallest_share: f64 },
+    /// Not even the longest period holds.
+    NoneHolds,
+}
+
+impl PeriodSearch {
+    /// Returns what to do after these trials, which are in the order in which this function asked for them.
+    pub fn next(&self, trials: &[Trial]) -> Next {
+        let mut replay = Replay { search: *self, trials, done: 0 };
+        replay.run().map_or_else(|next| next, Next::Done)
+    }
+
+    fn last(&self) -> u32 {
+        let ratio = self.longest_ns as f64 / self.shortest_ns.max(1) as f64;
+        (ratio.ln() / STEP.ln()).ceil().max(0.0) as u32
+    }
+
+    fn period_ns(&self, index: u32) -> u64 {
+        let period_ns = self.shortest_ns as f64 * STEP.powi(index.cast_signed());
+        (period_ns.round() as u64).min(self.longest_ns)
+    }
+
+    /// Returns in how many periods this many misses are expected at the limit, at least `min`.
+    fn periods(&self, misses: f64, min: u64) -> u64 {
+        let periods = ((misses / self.max_misses).ceil() as u64).max(min);
+        periods.next_multiple_of(self.block_periods.max(1))
+    }
+}
+
+/// Takes the decisions again that led to the trials, and then the next one.
+struct Replay<'t> {
+    search: PeriodSearch,
+    trials: &'t [Trial],
+    done: usize,
+}
+
+impl Replay<'_> {
+    /// Fails with the next trial where one is missing.
+    fn run(&mut self) -> Result<Found, Next> {
+        let Some(mut index) = self.explore()? else { return Ok(Found::NoneHolds) };
+        for confirmation in 1.. {
+            let found = self.confirm(self.search.period_ns(index))?;
+            let is_last = confirmation == MAX_CONFIRMATIONS || index == self.search.last();
+            if is_last || !matches!(found, Found::NotConfirmed { .. }) {
+                return Ok(found);
+            }
+            index = (index + RETRY).min(self.search.last());
+        }
+        Ok(Found::NoneHolds)
+    }
+
+    /// Returns the shortest candidate that seems to hold: periods become longer until one does, which ends a range that is halved.
+    fn explore(&mut self) -> Result<Option<u32>, Next> {
+        let last = self.search.last();
+        let (mut fails_below, mut holds) = (0, 0);
+        while !self.seems_to_hold(holds)? {
+            if holds == last {
+                return Ok(None);
+            }
+            (fails_below, holds) = (holds + 1, (holds + GALLOP).min(last));
+        }
+        while fails_below < holds {
+            let middle = fails_below.midpoint(holds);
+            if self.seems_to_hold(middle)? {
+                holds = middle;
+            } else {
+                fails_below = middle + 1;
+            }
+        }
+        Ok(Some(holds))
+    }
+
+    fn seems_to_hold(&mut self, index: u32) -> Result<bool, Next> {
+        let (period_ns, max_misses) = (self.search.period_ns(index), self.search.max_misses);
+        let glance =
+            self.trial(Next::Explore { period_ns, periods: self.search.periods(GLANCE_MISSES, MIN_GLANCED) })?;
+        let (misses, periods) = (glance.misses(), glance.periods);
+        if event_share(misses, periods, glance.clustering(&self.search), ALPHA).low > max_misses {
+            return Ok(false);
+        }
+        let trial =
+            self.trial(Next::Explore { period_ns, periods: self.search.periods(EXPLORED_MISSES, MIN_EXPLORED) })?;
+        let share = (misses + trial.misses()) as f64 / (periods + trial.periods) as f64;
+        Ok(share <= max_misses / 2.0)
+    }
+
+    fn confirm(&mut self, period_ns: u64) -> Result<Found, Next> {
+        let search = self.search;
+        let near = self.trials[..self.done].iter().filter(|trial| trial.period_ns as f64 * 1.5 >= period_ns as f64);
+        let explored = near.map(|trial| trial.clustering(&search)).fold(1.0, f64::max);
+        let affordable = search.max_confirmation_ns / period_ns / search.block_periods.max(1) * search.block_periods;
+        let periods = search.periods(CONFIRMED_MISSES * explored, MIN_CONFIRMED).min(affordable);
+        let without_misses = event_share(0, periods, explored, INTERVAL_ALPHA).high;
+        if without_misses >= search.max_misses {
+            return Ok(Found::TooFewPeriods { period_ns, periods, smallest_share: without_misses });
+        }
+        let trial = self.trial(Next::Confirm { period_ns, periods })?;
+        let clustering = explored.max(trial.clustering(&search));
+        let misses = event_share(trial.misses(), trial.periods, clustering, INTERVAL_ALPHA);
+        let is_confirmed = misses.high < search.max_misses;
+        Ok(if is_confirmed {
+            Found::Confirmed { period_ns, misses }
+        } else {
+            Found::NotConfirmed { period_ns, misses }
+        })
+    }
+
+    fn trial(&mut self, missing: Next) -> Result<Trial, Next> {
+        let trial = self.trials.get(self.done).ok_or(missing)?;
+        self.done += 1;
+        Ok(trial.clone())
+    }
+}
