@@ -150,7 +150,10 @@ impl Messages {
             }
             None => (flow.figures.stamped.unwrap_or(flow.figures.samples), [p50_ns, p99_ns]),
         };
-        let waited_ns = waited_ns(measured).sum::<u64>();
+        // Waiting for a CPU is a part of what a control loop measures.
+        let is_loop = case.primary().load.periodic().is_some();
+        let waited_ns = if is_loop { 0 } else { waited_ns(measured).sum::<u64>() };
+        let taken_ns = if is_loop { 0.0 } else { taken_ns };
         let late = measured.link.as_ref().and_then(|link| link.lateness_ns);
         let relay_ns = late.map_or([0.0; 2], |late| {
             let (p50, p99) = (late.p50 as f64, late.p99 as f64);

@@ -33,6 +33,7 @@ mod of_phase;
 pub mod one_way;
 pub mod open_loop;
 mod over_rounds;
+mod periodic;
 mod responsiveness;
 pub mod round_figures;
 mod set_up;

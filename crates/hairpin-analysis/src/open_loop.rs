@@ -17,7 +17,8 @@ pub const MAX_RANKED_LATENESS: f64 = 0.2;
 /// loop, where messages are late because the connection is busy, and for a probe under load, because late sends are
 /// part of the load's effect.
 pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
-    if case.case.primary().connection_use != ConnectionUse::Own || case.case.is_under_load() {
+    let flow = case.case.primary();
+    if flow.connection_use != ConnectionUse::Own || flow.load.periodic().is_some() || case.case.is_under_load() {
         return false;
     }
     let lateness = case.primary().lateness_ns.and_then(|lateness| lateness.p50);

@@ -15,7 +15,9 @@ use crate::lateness::Judged;
 use crate::over_rounds::{OverRounds, reported};
 use crate::set_up::set_up;
 use crate::states::States;
-use crate::{counters, exchanges, links, modes, one_way, open_loop, streams, trace, under_load, valid_rounds};
+use crate::{
+    counters, exchanges, links, modes, one_way, open_loop, periodic, streams, trace, under_load, valid_rounds,
+};
 
 /// Summarizes `case` from its rounds and two histograms: of all latencies, and of the idle phase, if any. `reliable`
 /// says whether the transport of the case is reliable.
@@ -96,6 +98,8 @@ fn flow_summary(
     let has_answers = flow.direction == Direction::RoundTrip;
     let latency_ns = latencies_of(|figures| Some(figures.latency_ns)).unwrap_or_default();
     let service_ns = latencies_of(|figures| figures.service_ns);
+    let lateness_ns = latencies_of(|figures| figures.lateness_ns);
+    let response_and_jitter = [latency_ns, lateness_ns.unwrap_or_default()];
     FlowSummary {
         flow: flow.clone(),
         answered_by: records().next().map_or_else(AnsweredBy::default, |record| record.answered_by),
@@ -103,7 +107,7 @@ fn flow_summary(
         latency_ns,
         set_up: set_up(flow, over_rounds, &latency_ns, service_ns.as_ref()),
         service_ns,
-        lateness_ns: latencies_of(|figures| figures.lateness_ns),
+        lateness_ns,
         rate_per_s: median(&|record| record.figures.rate_per_s),
         setup_ns: median(&|record| record.setup_ns as f64),
         first_message_ns: median(&|record| record.first_message_ns as f64).filter(|_| has_answers),
@@ -111,6 +115,7 @@ fn flow_summary(
         curve: latencies.map(curve).unwrap_or_default(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
         exchanges: exchanges::figures(flow, over_rounds, latency_ns),
+        periodic: periodic::figures(flow, over_rounds, response_and_jitter, latencies),
         one_way: one_way::figures(flow, over_rounds),
         over_time: one_way::over_time(flow, measured),
         by_stream: streams::by_stream(flow, measured),

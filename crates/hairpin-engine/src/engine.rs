@@ -35,7 +35,6 @@ use crate::links::traces::Traces;
 use crate::path::{Link, LinkSetup, OwnNamespace};
 use crate::placement::{Cpus, place};
 use crate::sysctl;
-use crate::system::cpu;
 pub use crate::system::ending::bound as bound_the_end;
 use crate::tracing::round::TraceInput;
 use hairpin_loops::clock::{Clock, RealClock};
@@ -194,6 +193,7 @@ pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
         far: None,
         may_set: crate::links::namespace::may_set,
         may_capture: crate::capture::may_capture,
+        may_schedule: crate::scheduling::may_use,
     }
 }
 
@@ -285,7 +285,6 @@ fn one_flow(
         AnsweredBy::Server => Some(serve(&host(server))?),
     };
     let foreign = engine.far.as_ref().and_then(|far| far.foreign.as_ref()).map(ForeignTarget::open).transpose()?;
-    cpu::reduce_timer_slack();
     let client = Client {
         binding: engine.far.as_ref().map_or_else(Binding::default, |far| far.binding),
         host: &host(client),
@@ -445,6 +444,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         first_message_ns,
         samples_kept: samples.kept() as u64,
         exchange_counts: client_result.exchange_counts,
+        periodic: client_result.periodic,
         opened: primary.opening.map(|_| {
             let [hello_packets, hello_bytes] = hello_on_the_wire(card.protocol);
             // One connection opens before the first message.

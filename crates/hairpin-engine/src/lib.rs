@@ -32,4 +32,6 @@ pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
 pub use linux::{capture, child, environment, keep_awake, links, socket_passing, tuning, wait, watching};
 #[cfg(target_os = "linux")]
-use linux::{cgroup, cpu_quota, cpu_time_line, drops, netlink, netstat, noise, sysctl, system, topology, usage};
+use linux::{
+    cgroup, cpu_quota, cpu_time_line, drops, netlink, netstat, noise, scheduling, sysctl, system, topology, usage,
+};

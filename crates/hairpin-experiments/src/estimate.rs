@@ -58,6 +58,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
         Load::Paced { rate_per_s, .. } | Load::Offered { offered_per_s: rate_per_s, .. } => {
             (SECOND_NS as f64 / rate_per_s) as u64
         }
+        Load::Periodic { periodic, .. } => periodic.period_ns,
         Load::Messages { .. } | Load::Stream { .. } => {
             WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)).saturating_mul(case.primary().wires())
         }

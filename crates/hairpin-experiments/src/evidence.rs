@@ -46,7 +46,11 @@ const MAX_WRITES: u64 = 20_000;
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card) && !candidate.card.boundaries;
     let may_wait = match case.primary().load {
-        Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,
+        Load::PingPong { .. }
+        | Load::Messages { .. }
+        | Load::Stream { .. }
+        | Load::Offered { .. }
+        | Load::Periodic { .. } => false,
         Load::Paced { rate_per_s, .. } => interval_ns(rate_per_s) < MAX_ACK_DELAY_NS,
         Load::Exchange { .. } => true,
     };
@@ -148,7 +152,11 @@ fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
             let window_ns = window_ns(case, exchange, card, travel_ns);
             Some((exchanges(exchange, window_ns), window_ns))
         }
-        Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => None,
+        Load::PingPong { .. }
+        | Load::Messages { .. }
+        | Load::Stream { .. }
+        | Load::Offered { .. }
+        | Load::Periodic { .. } => None,
     }
 }
 

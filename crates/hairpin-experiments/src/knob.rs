@@ -49,7 +49,7 @@ pub enum KnobKind {
         max: u64,
     },
     Duration {
-        /// 0 or 1.
+        /// 0, 1 or the shortest duration.
         min_ns: u64,
         max_ns: u64,
     },

@@ -1,12 +1,13 @@
 //! Checks which cases are possible on these hosts. An impossible case is skipped with the reason.
 
 use hairpin_model::card::IPV6_MTU_BYTES;
+use hairpin_model::case::Scheduling;
 use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Observer, Opening, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 use hairpin_model::{
-    AnsweredBy, Card, Case, CpuIdle, EndKind, Exchange, FarHost, HostCapabilities, Load, Placement, Protocol, Reach,
-    Remedy, Waiting, WhichCpus, WhyNot,
+    AnsweredBy, Card, Case, CpuIdle, EndKind, EndSettings, Exchange, FarHost, HostCapabilities, Load, Periodic,
+    Placement, Protocol, Reach, Remedy, Waiting, WhichCpus, WhyNot,
 };
 
 use crate::links;
@@ -114,6 +115,7 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
             check_observer(case, card, capabilities)?;
         }
         Load::PingPong { .. } | Load::Paced { .. } => check_connection(case, card)?,
+        Load::Periodic { periodic, .. } => check_periodic(case, periodic, card)?,
     }
     match card.answered_by {
         AnsweredBy::Kernel => check_kernel_answer(case)?,
@@ -125,7 +127,42 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
     if case.ends.cpu_idle == CpuIdle::Shallow {
         capabilities.may_keep_cpus_awake.clone()?;
     }
+    check_scheduling(case, capabilities)
+}
+
+/// Checks the requirements of a control loop.
+fn check_periodic(case: &Case, periodic: &Periodic, card: &Card) -> Result<(), WhyNot> {
+    check_connection(case, card)?;
+    if case.primary().connections > 1 && !card.many_connections {
+        return Err(why("it carries one connection only", "use --devices 1"));
+    }
+    if periodic.timing.keeps_cpu() && case.ends.placement == Placement::SameCpu && !periodic.only_waits {
+        let hint = "use --placement cross-cpu, or --timing sleep+spin";
+        return Err(why("both ends share one CPU, so a spinning loop would keep the server from running", hint));
+    }
+    if periodic.only_waits && case.path.across.is_some() {
+        return Err(why("without devices nothing is sent to the other host", "use --devices 1"));
+    }
     Ok(())
+}
+
+/// Checks whether the ends may use the scheduling policy, and cannot starve the machine with it.
+fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    let EndSettings { scheduling, lock_memory, placement, waiting, .. } = case.ends;
+    match scheduling {
+        Scheduling::Fifo if waiting == Waiting::Spin => {
+            return Err(why(
+                "an end of SCHED_FIFO that never blocks would keep its CPU from all other programs",
+                "use --waiting block, or --scheduling other",
+            ));
+        }
+        Scheduling::Deadline if placement != Placement::Unpinned => {
+            return Err(why("the kernel refuses SCHED_DEADLINE to a pinned thread", "use --placement unpinned"));
+        }
+        Scheduling::Other if !lock_memory => return Ok(()),
+        Scheduling::Other | Scheduling::Fifo | Scheduling::Deadline => {}
+    }
+    (capabilities.may_schedule)(scheduling, lock_memory)
 }
 
 /// Checks whether emulated links work here, then whether this transport can cross a link.

@@ -1,6 +1,6 @@
 //! Parses knob values and checks their bounds.
 
-use hairpin_model::quantities::exact_bytes;
+use hairpin_model::quantities::{exact_bytes, exact_duration};
 use hairpin_model::{Extent, InjectedFault, Refused, Sysctls, names, parse};
 
 pub const SECOND_NS: u64 = 1_000_000_000;
@@ -65,7 +65,11 @@ pub fn share(text: &str) -> Result<f64, Refused> {
 pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused> {
     let duration_ns = parse::duration_ns(text)?;
     let hours = max_ns / (3600 * SECOND_NS);
-    let from = if min_ns == 0 { "from 0" } else { "above 0 and" };
+    let from = match min_ns {
+        0 => "from 0".to_owned(),
+        1 => "above 0 and".to_owned(),
+        _ => format!("from {}", exact_duration(min_ns)),
+    };
     let expected = format!("a duration {from} up to {hours} h");
     valid(text, duration_ns, (min_ns..=max_ns).contains(&duration_ns), expected)
 }

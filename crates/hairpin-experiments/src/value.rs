@@ -1,6 +1,8 @@
 //! The parsed value of a knob.
 
+use hairpin_model::case::Scheduling;
 use hairpin_model::flow::{Build, Channels, ConnectionUse, Direction, LoadWays, Observer, Opening, Pacing, Source};
+use hairpin_model::periodic::{Overrun, Timing};
 use hairpin_model::{
     Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
     Writes,
@@ -87,5 +89,8 @@ word_of_knob!(
     LoadWays,
     WhichCpus,
     ConnectionUse,
-    Observer
+    Observer,
+    Overrun,
+    Timing,
+    Scheduling
 );

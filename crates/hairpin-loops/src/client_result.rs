@@ -1,7 +1,7 @@
 //! The client's result, and how answers that arrive after the loop are added to it.
 
 use hairpin_model::samples::Fate;
-use hairpin_model::{ExchangeCounts, Failure};
+use hairpin_model::{ExchangeCounts, Failure, PeriodicCounts};
 use hairpin_transports::{Wire, WireError};
 
 use super::failures::{broken, garbage};
@@ -25,6 +25,8 @@ pub struct ClientResult {
     pub interrupted: bool,
     /// Counts of the measured exchanges; `None` unless the load consists of exchanges.
     pub exchange_counts: Option<ExchangeCounts>,
+    /// Counts of a control loop; `None` for other loads.
+    pub periodic: Option<PeriodicCounts>,
     /// Tracks answers that may still arrive.
     pub late_replies: LateReplies,
 }

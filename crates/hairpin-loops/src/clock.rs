@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hairpin_model::ClockFacts;
+use hairpin_model::periodic::Timing;
 use serde::{Deserialize, Serialize};
 
 use crate::linux::system::time::{kernel_source, monotonic_ns, ticks};
+use crate::timers::ReleaseTimer;
 
 /// A monotonic clock, in ns since an arbitrary time in the past.
 pub trait Clock {
@@ -19,6 +21,11 @@ pub trait Clock {
 
     /// Sleeps until `until_ns`. Returns at once if that time has passed.
     fn sleep_until(&self, until_ns: u64);
+
+    /// Waits until `until_ns` as the timer does. Returns at once if that time has passed.
+    fn release_at(&self, until_ns: u64, _timer: &ReleaseTimer) {
+        self.sleep_until(until_ns);
+    }
 
     /// Like [`Clock::sleep_until`], but busy-waits.
     fn spin_until(&self, until_ns: u64) {
@@ -30,6 +37,9 @@ pub trait Clock {
 
 /// Duration of the busy-wait at the end of each sleep, in ns: waking up takes tens of microseconds.
 const SPIN_NS: u64 = 60_000;
+
+/// A wait that a signal or the calibration error ended at most this early, in ns, is completed by polling.
+const EARLY_NS: u64 = 20_000;
 
 /// Duration of the calibration against CLOCK_MONOTONIC, in ns.
 const CALIBRATION_NS: u64 = 20_000_000;
@@ -121,6 +131,21 @@ impl Clock for RealClock {
         }
         self.spin_until(until_ns);
     }
+
+    fn release_at(&self, until_ns: u64, timer: &ReleaseTimer) {
+        let mut has_waited = false;
+        loop {
+            let left_ns = until_ns.saturating_sub(self.now_ns());
+            match timer.timing {
+                _ if left_ns == 0 => return,
+                _ if has_waited && left_ns <= EARLY_NS => self.spin_until(until_ns),
+                Timing::Spin => self.spin_until(until_ns),
+                Timing::SleepSpin => self.sleep_until(until_ns),
+                Timing::Sleep | Timing::Absolute | Timing::Timerfd => timer.sleep(left_ns),
+            }
+            has_waited = true;
+        }
+    }
 }
 
 /// A reading of CLOCK_MONOTONIC between two readings of the counter that are `width_ticks` apart.
@@ -173,6 +198,8 @@ impl Clock for ManualClock {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::Periodic;
+
     use super::*;
 
     #[test]
@@ -202,6 +229,21 @@ mod tests {
             assert!(clock.now_ns() >= until_ns, "{nap_ns}");
         }
         clock.sleep_until(0);
+    }
+
+    #[test]
+    fn no_timing_returns_early() {
+        let clock = RealClock::calibrated();
+        for timing in Timing::ALL {
+            let periodic = Periodic { period_ns: 1_000, timing: *timing, ..Periodic::default() };
+            let timer = ReleaseTimer::new(&periodic).unwrap();
+            for wait_ns in [0, 1, 70_000] {
+                let until_ns = clock.now_ns() + wait_ns;
+                clock.release_at(until_ns, &timer);
+                assert!(clock.now_ns() >= until_ns, "{timing}");
+            }
+            clock.release_at(0, &timer);
+        }
     }
 
     #[test]

@@ -117,7 +117,17 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         let Self { recorder, tally, message, reply, unanswered, sequence, in_time_ns, .. } = self;
         let duration_ns = now_ns - begin_ns;
         let late_replies = LateReplies::new(message, reply, unanswered, sequence, in_time_ns, client.is_undamaged());
-        Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, late_replies })
+        let periodic = None;
+        Ok(ClientResult {
+            recorder,
+            tally,
+            origin_ns,
+            duration_ns,
+            interrupted,
+            exchange_counts,
+            periodic,
+            late_replies,
+        })
     }
 
     /// Writes the number of the next message into the message. Returns the number.

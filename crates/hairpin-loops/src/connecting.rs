@@ -104,7 +104,8 @@ pub fn run<C: Clock>(
     marks.end();
     let duration_ns = clock.now_ns() - begin_ns;
     let late_replies = LateReplies::new(message, reply, [], sequence, order.timeout_ns, true);
-    Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
+    let (exchange_counts, periodic) = (None, None);
+    Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, periodic, late_replies })
 }
 
 /// Sends the message and receives its answer. Returns false on a time-out.

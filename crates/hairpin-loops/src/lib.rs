@@ -21,6 +21,8 @@ pub mod marks;
 pub mod message;
 pub mod paced;
 pub mod pacing;
+pub mod periodic;
+mod periods;
 mod phases;
 pub mod ping_pong;
 pub mod recorder;
@@ -31,6 +33,7 @@ pub mod small_writes;
 pub mod tally;
 #[cfg(test)]
 mod tests;
+pub mod timers;
 pub mod undamaged;
 mod writer;
 
@@ -53,6 +56,7 @@ pub fn run_client<C: Clock>(
     match &client.order.case.primary().load {
         Load::PingPong { .. } => ping_pong::run(client, wire, marks),
         Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
+        Load::Periodic { periodic, .. } => periodic::run(client, wire, marks, periodic),
         Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),
         Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => Err(Failure::new(
             FailureKind::Unsupported,

@@ -114,7 +114,8 @@ pub fn run<C: Clock>(
     let Paced { recorder, tally, message, reply, next, .. } = this;
     let late_replies =
         LateReplies::new(message, reply, unanswered, next, client.order.timeout_ns, client.is_undamaged());
-    Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
+    let (exchange_counts, periodic) = (None, None);
+    Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, periodic, late_replies })
 }
 
 /// Whether the ordered duration plus one time-out has elapsed. A client that cannot keep up then ends its round

@@ -2,6 +2,7 @@
 
 mod arrival_order;
 mod late_replies;
+mod periodic;
 mod small_writes;
 mod undamaged;
 

@@ -1,7 +1,7 @@
 //! Host capabilities: what can run here. The binary detects the capabilities; experiments get plain data.
 
 use crate::card::{Card, Receipt, SavedCards, WhyNot};
-use crate::case::Placement;
+use crate::case::{Placement, Scheduling};
 use crate::limits::Limits;
 
 /// A transport and whether it can run here.
@@ -48,6 +48,8 @@ pub struct HostCapabilities {
     pub may_set: fn(&str) -> Result<(), WhyNot>,
     /// Tests whether this process may capture packets.
     pub may_capture: fn() -> Result<(), WhyNot>,
+    /// Whether ends may use a scheduling policy, and lock their memory.
+    pub may_schedule: fn(Scheduling, bool) -> Result<(), WhyNot>,
 }
 
 /// Another host on which servers run.

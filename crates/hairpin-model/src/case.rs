@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::digest;
-pub use crate::end_settings::{CpuIdle, EndKind, EndSettings, Placement, Waiting, WhichCpus};
+pub use crate::end_settings::{CpuIdle, EndKind, EndSettings, Placement, Scheduling, Waiting, WhichCpus};
 use crate::exchange::Exchange;
 use crate::fields::is_default;
 use crate::flow::{Direction, Flow, FlowRole, Load, LoadWays, Pacing};
@@ -127,6 +127,9 @@ impl Case {
                 placement: Placement::SameCpu,
                 cpus: WhichCpus::Same,
                 cpu_idle: CpuIdle::Deep,
+                scheduling: Scheduling::Other,
+                timer_slack_ns: None,
+                lock_memory: false,
             },
             path: Path::loopback(),
             sysctls: Sysctls::default(),
@@ -277,6 +280,11 @@ impl Case {
             words.extend(flows_in_words(&self.flows.iter().collect::<Vec<_>>()));
         }
         words.extend((self.ends.cpu_idle == CpuIdle::Shallow).then(|| "CPUs kept awake".to_owned()));
+        let EndSettings { scheduling, timer_slack_ns, lock_memory, .. } = self.ends;
+        words
+            .extend((scheduling != Scheduling::Other).then(|| format!("SCHED_{}", scheduling.word().to_uppercase())));
+        words.extend(timer_slack_ns.map(|slack_ns| format!("timer slack {}", exact_duration(slack_ns))));
+        words.extend(lock_memory.then(|| "memory locked".to_owned()));
         words.extend(self.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
         words.extend(self.path_in_words());
         let fault = self.injected_fault;

@@ -71,6 +71,20 @@ words! {
     }
 }
 
+words! {
+    /// Scheduling policy of the threads of both ends (sched(7)).
+    #[derive(Default)]
+    pub enum Scheduling: "scheduling" {
+        /// `SCHED_OTHER`, the default.
+        #[default]
+        Other = "other",
+        /// `SCHED_FIFO` with priority 80: runs before all threads of `SCHED_OTHER`.
+        Fifo = "fifo",
+        /// `SCHED_DEADLINE`: up to half of each period of the load, reserved by the kernel. Needs an end that is not pinned.
+        Deadline = "deadline",
+    }
+}
+
 /// How both ends are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct EndSettings {
@@ -85,6 +99,14 @@ pub struct EndSettings {
     pub cpus: WhichCpus,
     /// Depth of the idle states.
     pub cpu_idle: CpuIdle,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub scheduling: Scheduling,
+    /// Timer slack of the client's thread, in ns (`PR_SET_TIMERSLACK`, prctl(2)); null for 1 ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer_slack_ns: Option<u64>,
+    /// Whether both ends lock their memory (mlockall(2)).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lock_memory: bool,
 }
 
 impl Placement {

@@ -156,6 +156,11 @@ fact_names! {
         CPU_QUOTA = "cgroup.cpu_quota",
         /// By how much CLOCK_REALTIME was set during a stamped round; absent if it was not.
         REALTIME_STEP_NS = "realtime.step_ns",
+        /// Timer slack of the client's thread (`PR_GET_TIMERSLACK`). Present only if the case sets it, like the next
+        /// two facts.
+        TIMER_SLACK_NS = "thread.timer_slack_ns",
+        /// Locked memory of the end's process (`VmLck` of /proc/self/status).
+        LOCKED_BYTES = "process.locked_bytes",
         /// Bytes per slot of `shm`.
         SHM_SLOT_BYTES = "shm.slot_bytes",
     }
@@ -168,6 +173,8 @@ fact_names! {
         ECN = "tcp.ecn",
         /// Whether Multipath TCP fell back to plain TCP: `yes` or `no`.
         FELL_BACK_TO_TCP = "mptcp.fell_back_to_tcp",
+        /// Scheduling policy of the end's thread.
+        SCHEDULING = "thread.scheduling",
         /// Why the kernel refuses timestamps.
         KERNEL_STAMPS_REFUSED = "kernel_stamps.refused",
     }

@@ -9,6 +9,7 @@ use crate::end_settings::EndSettings;
 use crate::exchange::Exchange;
 use crate::fields::is_default;
 use crate::options::Options;
+use crate::periodic::{Overrun, Periodic, Timing};
 use crate::quantities::{bit_rate_argument, exact_bytes, exact_duration};
 use crate::words;
 
@@ -236,11 +237,21 @@ pub enum Load {
         /// How the sender keeps to these times.
         pacing: Pacing,
     },
+    /// A control loop: a cycle of messages and answers is due every period.
+    Periodic {
+        /// The loop.
+        #[serde(flatten)]
+        periodic: Periodic,
+        /// Bytes of each message.
+        size_bytes: u64,
+        /// Bytes of each answer.
+        reply_size_bytes: u64,
+    },
 }
 
 impl Load {
     /// The names of all loads in JSON.
-    pub const KINDS: &[&str] = &["ping-pong", "paced", "exchange", "messages", "stream", "offered"];
+    pub const KINDS: &[&str] = &["ping-pong", "paced", "exchange", "messages", "stream", "offered", "periodic"];
 
     /// The load's name in JSON.
     pub fn kind(&self) -> &'static str {
@@ -251,12 +262,13 @@ impl Load {
             Self::Messages { .. } => "messages",
             Self::Stream { .. } => "stream",
             Self::Offered { .. } => "offered",
+            Self::Periodic { .. } => "periodic",
         }
     }
 
     pub fn is_one_way(&self) -> bool {
         match self {
-            Self::PingPong { .. } | Self::Paced { .. } | Self::Exchange { .. } => false,
+            Self::PingPong { .. } | Self::Paced { .. } | Self::Exchange { .. } | Self::Periodic { .. } => false,
             Self::Messages { .. } | Self::Stream { .. } | Self::Offered { .. } => true,
         }
     }
@@ -291,6 +303,7 @@ impl Load {
         match self {
             Self::PingPong { size_bytes, .. }
             | Self::Paced { size_bytes, .. }
+            | Self::Periodic { size_bytes, .. }
             | Self::Messages { size_bytes, .. }
             | Self::Offered { size_bytes, .. } => *size_bytes,
             Self::Exchange { exchange, .. } => exchange.writes.total_bytes(),
@@ -305,6 +318,7 @@ impl Load {
             Self::Exchange { exchange: Exchange { reply_writes: Some(writes), .. }, .. } => writes.total_bytes(),
             Self::PingPong { reply_size_bytes, .. }
             | Self::Paced { reply_size_bytes, .. }
+            | Self::Periodic { reply_size_bytes, .. }
             | Self::Exchange { reply_size_bytes, .. } => *reply_size_bytes,
             Self::Messages { .. } | Self::Stream { .. } | Self::Offered { .. } => 0,
         }
@@ -315,6 +329,15 @@ impl Load {
         if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
 
+    /// The control loop, if the load is one.
+    pub fn periodic(&self) -> Option<&Periodic> {
+        if let Self::Periodic { periodic, .. } = self { Some(periodic) } else { None }
+    }
+
+    pub fn periodic_mut(&mut self) -> Option<&mut Periodic> {
+        if let Self::Periodic { periodic, .. } = self { Some(periodic) } else { None }
+    }
+
     pub fn exchange_mut(&mut self) -> Option<&mut Exchange> {
         if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
@@ -323,7 +346,11 @@ impl Load {
     pub fn rate_per_s(&self) -> Option<f64> {
         match self {
             Self::Paced { rate_per_s, .. } | Self::Offered { offered_per_s: rate_per_s, .. } => Some(*rate_per_s),
-            Self::PingPong { .. } | Self::Exchange { .. } | Self::Messages { .. } | Self::Stream { .. } => None,
+            Self::PingPong { .. }
+            | Self::Exchange { .. }
+            | Self::Messages { .. }
+            | Self::Stream { .. }
+            | Self::Periodic { .. } => None,
         }
     }
 
@@ -335,7 +362,9 @@ impl Load {
     /// Sets the sizes of a message (of a stream: a write) and its answer. An exchange keeps its writes.
     pub fn set_sizes(&mut self, of_message_bytes: u64, of_reply_bytes: u64) {
         match self {
-            Self::PingPong { size_bytes, reply_size_bytes } | Self::Paced { size_bytes, reply_size_bytes, .. } => {
+            Self::PingPong { size_bytes, reply_size_bytes }
+            | Self::Paced { size_bytes, reply_size_bytes, .. }
+            | Self::Periodic { size_bytes, reply_size_bytes, .. } => {
                 (*size_bytes, *reply_size_bytes) = (of_message_bytes, of_reply_bytes);
             }
             Self::Exchange { reply_size_bytes, .. } => *reply_size_bytes = of_reply_bytes,
@@ -445,6 +474,7 @@ impl Flow {
     pub fn longest_pause_ns(&self) -> u64 {
         let between_s = match &self.load {
             Load::Offered { offered_per_s, arrivals, .. } => arrivals.longest_gap_s(*offered_per_s),
+            Load::Periodic { periodic, .. } => periodic.period_ns as f64 / 1e9,
             load => load.rate_per_s().map_or(0.0, |rate_per_s| 1.0 / rate_per_s),
         };
         let between_ns = (between_s * 1e9) as u64;
@@ -499,6 +529,14 @@ impl Flow {
             words.push(format!("{} B", exchange.writes.in_words()));
             words.extend((exchange.gap_ns > 0).then(|| format!("gap {}", exact_duration(exchange.gap_ns))));
             words.extend((exchange.pipeline > 1).then(|| format!("{} in flight", exchange.pipeline)));
+        }
+        if let Some(periodic) = self.load.periodic() {
+            words.push(format!("every {}", exact_duration(periodic.period_ns)));
+            let has_own_deadline = periodic.deadline_ns != periodic.period_ns;
+            words.extend(has_own_deadline.then(|| format!("deadline {}", exact_duration(periodic.deadline_ns))));
+            words.extend((periodic.overrun != Overrun::Skip).then(|| periodic.overrun.to_string()));
+            words.extend((periodic.timing != Timing::Absolute).then(|| periodic.timing.to_string()));
+            words.extend(periodic.only_waits.then(|| "no messages".to_owned()));
         }
         match (&self.load, self.load.size_bytes(), self.load.reply_size_bytes()) {
             (Load::Messages { batch, observer, .. }, size, _) => {

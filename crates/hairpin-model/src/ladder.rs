@@ -25,14 +25,23 @@ pub enum CaseKind {
     Streams,
     /// One-way messages at a given rate.
     Offered,
+    /// Messages and their answers in each period of a control loop.
+    Periods,
     /// A message and its answer before, during and after a load.
     UnderLoad,
 }
 
 impl CaseKind {
     /// Round trips first.
-    pub const ALL: [Self; 6] =
-        [Self::RoundTrips, Self::Exchanges, Self::Messages, Self::Streams, Self::Offered, Self::UnderLoad];
+    pub const ALL: [Self; 7] = [
+        Self::RoundTrips,
+        Self::Exchanges,
+        Self::Messages,
+        Self::Streams,
+        Self::Offered,
+        Self::Periods,
+        Self::UnderLoad,
+    ];
 
     pub fn of(case: &Case) -> Self {
         match case.primary().load {
@@ -42,6 +51,7 @@ impl CaseKind {
             Load::Messages { .. } => Self::Messages,
             Load::Stream { .. } => Self::Streams,
             Load::Offered { .. } => Self::Offered,
+            Load::Periodic { .. } => Self::Periods,
         }
     }
 
@@ -53,6 +63,7 @@ impl CaseKind {
             Self::Messages => ["message", "a message", "Message rates"],
             Self::Streams => ["message", "a stream", "Streams"],
             Self::Offered => ["message", "a message", "Offered loads"],
+            Self::Periods => ["period", "a control loop", "Control loops"],
             Self::UnderLoad => ["round trip", "a round trip under load", "Latency under load"],
         }
     }
@@ -76,7 +87,7 @@ pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     let all = |is: fn(&CaseSummary) -> bool| rows.iter().all(|row| is(row));
     let kind = rows.first().map_or(CaseKind::RoundTrips, |row| CaseKind::of(&row.case));
     match kind {
-        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::UnderLoad => LATENCY,
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Periods | CaseKind::UnderLoad => LATENCY,
         CaseKind::Messages => &[ComparedBy::Rate],
         CaseKind::Streams => &[ComparedBy::Goodput],
         CaseKind::Offered if !all(is_delivered) => &[ComparedBy::Rate],
@@ -93,7 +104,7 @@ pub fn is_delivered(row: &CaseSummary) -> bool {
 /// What the cases with a latency measure: `a round trip`, or `a round trip or an exchange`.
 pub fn things_with_latency(cases: &[CaseSummary]) -> String {
     let has = |kind: &CaseKind| cases.iter().any(|row| CaseKind::of(&row.case) == *kind);
-    let kinds = [CaseKind::RoundTrips, CaseKind::Exchanges, CaseKind::UnderLoad];
+    let kinds = [CaseKind::RoundTrips, CaseKind::Exchanges, CaseKind::Periods, CaseKind::UnderLoad];
     let things: Vec<&str> = kinds.iter().filter(|kind| has(kind)).map(|kind| kind.words()[1]).collect();
     things.join(" or ")
 }
@@ -142,7 +153,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     groups.sort_by_key(|group| (place(&group.path), group.waiting, group.placement));
     for group in &mut groups {
         match group.kind {
-            CaseKind::RoundTrips | CaseKind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
+            CaseKind::RoundTrips | CaseKind::Periods | CaseKind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
             CaseKind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
             CaseKind::Messages => group.rows.sort_by(|a, b| by_highest(a, b, ComparedBy::Rate)),
             CaseKind::Streams => group.rows.sort_by(|a, b| by_highest(a, b, ComparedBy::Goodput)),

@@ -54,6 +54,7 @@ pub mod one_way;
 pub mod options;
 pub mod parse;
 pub mod path;
+pub mod periodic;
 pub mod phases;
 mod pool;
 mod prefix;
@@ -137,6 +138,7 @@ pub use one_way::{
 };
 pub use options::{Effective, Options, ValueKind};
 pub use parse::{Inexact, Unit};
+pub use periodic::{Periodic, PeriodicCounts, PeriodicFigures};
 pub use phases::{
     AddedFigures, ByPhase, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, PhaseFigures, PhaseLengths,
     PhaseUsage, PhasesOfCase, ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Responsiveness,

@@ -9,6 +9,7 @@ use crate::card::WhyNot;
 use crate::case::Case;
 use crate::flow::{Direction, Flow, FlowRole, Load};
 use crate::parse;
+use crate::periodic::Periodic;
 use crate::quantities;
 use crate::refused::Refused;
 use crate::round::{Extent, RoundOrder};
@@ -139,7 +140,7 @@ impl Limits {
         if sum <= most {
             return Ok(());
         }
-        if case.flows.iter().any(|flow| flow.load.rate_per_s().is_none()) {
+        if case.flows.iter().any(|flow| messages_per_s(flow).is_none()) {
             let round_trip = quantities::duration(round_trip_ns as f64);
             let by = format!("with a round trip of {round_trip} the load sends {}", quantities::bit_rate(sum));
             return Err(ExceededLimit::new(limit, by, "use smaller messages, or an experiment that takes a rate"));
@@ -219,6 +220,7 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
     let per_s = match &flow.load {
         Load::Messages { .. } | Load::Stream { .. } => return None,
         Load::Paced { .. } | Load::Offered { .. } => rate_per_s(flow)?,
+        Load::Periodic { .. } => messages_per_s(flow)?,
         Load::PingPong { .. } => 1e9 / round_trip_ns.max(1) as f64 * flow.wires() as f64,
         Load::Exchange { exchange, .. } => {
             // An exchange lasts at least as long as the pauses between its writes.
@@ -230,6 +232,12 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
     Some(per_s * bytes * 8.0)
 }
 
+/// Rate at which messages are due, by rate or period; `None` without either.
+fn messages_per_s(flow: &Flow) -> Option<f64> {
+    let of_loop = |periodic: &Periodic| 1e9 / periodic.period_ns.max(1) as f64 * flow.wires() as f64;
+    rate_per_s(flow).or(flow.load.periodic().map(of_loop))
+}
+
 /// Rate at which messages are due; `None` without a rate, or if an order contains a rate that is not positive.
 fn rate_per_s(flow: &Flow) -> Option<f64> {
     flow.load.rate_per_s().filter(|rate| *rate > 0.0)
@@ -238,7 +246,7 @@ fn rate_per_s(flow: &Flow) -> Option<f64> {
 /// Payload of a flow in both directions, in bytes per second, if its rate is given; else 0.
 fn bytes_per_s(flow: &Flow) -> f64 {
     let reply = if flow.direction == Direction::RoundTrip { flow.load.reply_size_bytes() } else { 0 };
-    rate_per_s(flow).unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
+    messages_per_s(flow).unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
 }
 
 /// Payload in both directions, in bytes, of a round's flows that have a given rate. A round without a rate ends when

@@ -16,6 +16,7 @@ use crate::ledger::Ledger;
 use crate::link::LinkRecord;
 use crate::one_way::{CpuTimeLine, Received, Sent, Streamed};
 use crate::options::Effective;
+use crate::periodic::PeriodicCounts;
 use crate::phases::{ByPhase, PhaseLengths, PhaseUsage, ProbePhases, Span};
 pub use crate::purpose::Purpose;
 use crate::samples::Samples;
@@ -155,6 +156,9 @@ pub struct FlowRecord {
     /// Counts of the measured exchanges; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_counts: Option<ExchangeCounts>,
+    /// Counts of a control loop; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periodic: Option<PeriodicCounts>,
     /// Counts of a one-way load's receiver; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<Received>,

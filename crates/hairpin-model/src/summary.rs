@@ -20,6 +20,7 @@ use crate::ledger::Ledger;
 use crate::link::LinkSummary;
 use crate::one_way::{BothEnds, OneWayFigures, OverTime, StreamSummary};
 use crate::options::Effective;
+use crate::periodic::PeriodicFigures;
 use crate::phases::UnderLoad;
 use crate::set_up::SetUp;
 use crate::time_sequence::TraceSummary;
@@ -201,6 +202,9 @@ pub struct FlowSummary {
     /// Figures that only exchanges have.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub exchanges: Option<ExchangeFigures>,
+    /// Figures of a control loop; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periodic: Option<PeriodicFigures>,
     /// Figures that only one-way loads have.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWayFigures>,

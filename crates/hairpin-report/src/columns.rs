@@ -7,7 +7,7 @@ use hairpin_model::set_up::{SetUp, SetUpFigures};
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{
     Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, ObserverCost,
-    OneWayFigures, PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
+    OneWayFigures, PeriodicFigures, PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
 };
 
 use crate::unit::Unit;
@@ -119,6 +119,7 @@ const ALL: &[&[Column]] = &[
     &LATENCY,
     &SERVICE,
     &LATENESS,
+    PERIODIC,
     RATE,
     ONE_WAY,
     &SYSTEM_CALLS,
@@ -187,6 +188,27 @@ macro_rules! latencies {
 const LATENCY: [Column; 6] = latencies!("latency", row => Some(&row.primary().latency_ns));
 const SERVICE: [Column; 6] = latencies!("service", row => row.primary().service_ns);
 const LATENESS: [Column; 6] = latencies!("lateness", row => row.primary().lateness_ns);
+
+/// Empty for a case that is not a control loop.
+const PERIODIC: &[Column] = &[
+    Column::number("period_ns", Unit::Time, |row| Some(row.case.primary().load.periodic()?.period_ns as f64))
+        .titled("period"),
+    Column::number("periods", Unit::Plain, |row| Some(periodic(row)?.periods as f64)),
+    Column::number("misses", Unit::Plain, |row| Some(periodic(row)?.misses as f64)),
+    Column::figure("miss_share", "missed", Unit::Share, |row| periodic(row)?.miss_share),
+    Column::number("longest_miss_run", Unit::Plain, |row| Some(periodic(row)?.longest_miss_run as f64))
+        .titled("consecutive misses, longest|run"),
+    Column::time("release_jitter_p50_ns", "release jitter p50", |row| periodic(row)?.release_jitter_ns.p50),
+    Column::time("release_jitter_p99_ns", "release jitter p99", |row| periodic(row)?.release_jitter_ns.p99),
+    Column::time("release_jitter_max_ns", "release jitter max", |row| periodic(row)?.release_jitter_ns.max),
+    Column::number("response_p9999_ns", Unit::Time, |row| periodic(row)?.response_p9999_ns).titled("p99.99"),
+    Column::plain("wake_ups_per_period", "wake-ups per period|wake-ups", |row| periodic(row)?.wake_ups_per_period),
+];
+
+fn periodic(row: &CaseSummary) -> Option<&PeriodicFigures> {
+    row.primary().periodic.as_ref()
+}
+
 const EXCHANGE_TIME: [Column; 6] =
     latencies!("exchange", row => row.primary().exchanges.as_ref().map(|of| of.exchange_ns));
 const OTHER_STATE_LATENCY: [Column; 6] =
@@ -423,6 +445,8 @@ const CPU: &[Column] = &[
         .titled("CPU server, s|server s"),
     Column::number("cpu_ns_per_message", Unit::Time, |row| cpu_ns_per_sample(row, CaseKind::RoundTrips))
         .titled("CPU per message|CPU/msg"),
+    Column::number("cpu_ns_per_period", Unit::Time, |row| cpu_ns_per_sample(row, CaseKind::Periods))
+        .titled("CPU per period|CPU"),
     Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, CaseKind::Exchanges))
         .titled("CPU per exchange|CPU"),
 ];

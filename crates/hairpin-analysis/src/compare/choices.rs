@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hairpin_model::flow::FlowRole;
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
-use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Options, Run, Unlike, words};
+use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Options, Periodic, Run, Unlike, words};
 
 words! {
     /// The subject of a choice: one field of a case, or one set of options.
@@ -37,6 +37,13 @@ words! {
         ConnectionUse = "connection of a message",
         Opening = "opening of a connection",
         CpuIdle = "CPU idle state",
+        Scheduling = "scheduling",
+        TimerSlack = "timer slack",
+        LockMemory = "memory",
+        Period = "period",
+        Deadline = "deadline",
+        Overrun = "overrun",
+        Timing = "timing",
         Link = "link",
         Sysctls = "sysctls",
     }
@@ -46,12 +53,15 @@ words! {
 /// that are not the user's choice: an injected fault, and the replicate number in an A/A pair.
 pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
     let Case { flows, ends, path, sysctls, injected_fault: _, replicate: _ } = case;
-    let EndSettings { kind, waiting, placement, cpus, cpu_idle } = ends;
+    let EndSettings { kind, waiting, placement, cpus, cpu_idle, scheduling, timer_slack_ns, lock_memory } = ends;
     let mut choices = BTreeMap::from([
         (Subject::Ends, kind.to_string()),
         (Subject::Waiting, waiting.to_string()),
         (Subject::Placement, placement.to_string()),
         (Subject::CpuIdle, cpu_idle.to_string()),
+        (Subject::Scheduling, scheduling.to_string()),
+        (Subject::TimerSlack, timer_slack_ns.map(duration_argument).unwrap_or_default()),
+        (Subject::LockMemory, if *lock_memory { "locked" } else { "" }.to_owned()),
         (Subject::Link, path.link.clone()),
         (Subject::Sysctls, sysctls.to_string()),
     ]);
@@ -102,10 +112,14 @@ fn load_choices(load: &Load) -> Vec<(Subject, String)> {
         Load::Messages { .. } => ("messages", "as fast as possible".to_owned()),
         Load::Stream { .. } => ("stream", "as fast as possible".to_owned()),
         Load::Offered { offered_per_s, .. } => ("messages", format!("{offered_per_s}/s")),
+        Load::Periodic { periodic, .. } if periodic.only_waits => ("waits", "periodic".to_owned()),
+        Load::Periodic { .. } => ("control loop", "periodic".to_owned()),
     };
     let mut choices = vec![(Subject::Load, kind.to_owned()), (Subject::Rate, rate)];
     match load {
-        Load::PingPong { size_bytes, reply_size_bytes } | Load::Paced { size_bytes, reply_size_bytes, .. } => {
+        Load::PingPong { size_bytes, reply_size_bytes }
+        | Load::Paced { size_bytes, reply_size_bytes, .. }
+        | Load::Periodic { size_bytes, reply_size_bytes, .. } => {
             let reply =
                 (size_bytes != reply_size_bytes).then(|| format!(", answer {}", exact_bytes(*reply_size_bytes)));
             choices.push((Subject::Size, format!("{}{}", exact_bytes(*size_bytes), reply.unwrap_or_default())));
@@ -142,6 +156,14 @@ fn load_choices(load: &Load) -> Vec<(Subject, String)> {
                 (Subject::Pacing, pacing.to_string()),
             ]);
         }
+    }
+    if let Some(Periodic { period_ns, deadline_ns, overrun, timing, only_waits: _ }) = load.periodic() {
+        choices.extend([
+            (Subject::Period, duration_argument(*period_ns)),
+            (Subject::Deadline, duration_argument(*deadline_ns)),
+            (Subject::Overrun, overrun.to_string()),
+            (Subject::Timing, timing.to_string()),
+        ]);
     }
     choices
 }

@@ -21,6 +21,7 @@ use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
 use super::codes::{DatagramKey, codes};
+use super::devices;
 use super::one_way::{self, EndCounts, OneWay, Peer};
 use super::opening::{
     self, allow_descriptors, check_options, close, counters, effective, facts, facts_of_each, setup,
@@ -36,6 +37,7 @@ use crate::links::addresses::FAR;
 use crate::observer::{Context, Mark, Observations};
 use crate::observers::Observers;
 use crate::path::Link;
+use crate::scheduling;
 use crate::tracing::round::TraceObservations;
 use crate::tracing::{Observed, WireObservations};
 use hairpin_loops::clock::{Clock, RealClock};
@@ -100,10 +102,12 @@ impl Client<'_> {
         let clock = &self.host.clock;
         let Opened { mut observers, setup_ns, wires, options, waking_ns, started } = self.open()?;
         observers.mark(Mark::Load(&wires));
-        let mut wire = opening::only_wire(End::Client, wires)?;
+        let mut wire = devices::as_one(End::Client, self.order, wires)?;
         let mut observed = Observed::begin(self.order, End::Client, (&mut *wire, self.card.boundaries), clock);
         let all_connected_ns = started.all_connected_ns;
         let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
+        let of_thread = scheduling::facts(&self.order.case.ends);
+        scheduling::end(&self.order.case.ends);
         // The server waits for the wire to close and uses no CPU, so it does not disturb the observers.
         observers.end();
         let WireObservations { trace, sampled, facts: of_wire } = observed.finish()?;
@@ -120,7 +124,7 @@ impl Client<'_> {
         let asked = opening::asked(&order.case, End::Client);
         let options = effective(card, &asked, &options, std::slice::from_ref(&facts));
         let of_foreign = foreign.iter().flat_map(|server| server.facts()).collect();
-        let facts = [counters(facts), report.facts, of_wire, of_foreign].concat();
+        let facts = [counters(facts), report.facts, of_wire, of_foreign, of_thread].concat();
         let report = EndReport { options, facts, waking_ns, sampled, ..report };
         Ok(ClientEnd { client_result, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
     }
@@ -185,6 +189,7 @@ impl Client<'_> {
             None => self.host.across.map_or_else(|| Ipv4Addr::LOCALHOST.to_string(), |at| at.to_string()),
         };
         let pinned = self.host.enter_and_pin(&order.case.ends, End::Client)?;
+        scheduling::apply(order, End::Client)?;
         let server_namespace = self.link.as_ref().map(|link| link.namespaces().far.as_path());
         observers.mark(Mark::Opening { pinned, address: Some(&address), server_namespace });
         let setup = Setup {

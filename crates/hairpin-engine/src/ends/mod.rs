@@ -6,6 +6,7 @@
 pub mod client;
 pub mod codes;
 mod credit;
+mod devices;
 pub mod digest;
 mod driving;
 mod one_way;

@@ -56,7 +56,8 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<Socket
 /// Whether the server answers each message and sends nothing else.
 fn has_answers(case: &Case) -> bool {
     let flow = case.primary();
-    matches!(flow.load, Load::PingPong { .. } | Load::Paced { .. }) && flow.connection_use != ConnectionUse::Shared
+    matches!(flow.load, Load::PingPong { .. } | Load::Paced { .. } | Load::Periodic { .. })
+        && flow.connection_use != ConnectionUse::Shared
 }
 
 /// The addresses of a server that has only `at`.

@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use hairpin_model::case::Scheduling;
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::trace::End;
 use hairpin_model::{
@@ -12,6 +13,7 @@ use hairpin_model::{
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
 use super::codes::codes;
+use super::devices;
 use super::digest::order_digest;
 use super::driving::{Driving, drive};
 use super::one_way::{self, OneWay, Peer};
@@ -22,6 +24,7 @@ use super::{EndOrder, Host, PINGS, is_woken};
 use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
 use crate::observer::{Context, Mark, Observations};
 use crate::observers::Observers;
+use crate::scheduling;
 use crate::socket_passing::{PassedListener, Sockets};
 use crate::tracing::{Observed, WireObservations};
 use hairpin_loops::arrival_order::ArrivalOrder;
@@ -77,6 +80,9 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
         Context { clock: host.clock, order: &round, card: &card, end: End::Server, binding: Binding::default() };
     let mut observers = Observers::begin(context);
     let pinned = host.enter_and_pin(&case.ends, End::Server)?;
+    if case.ends.timer_slack_ns.is_some() || case.ends.scheduling != Scheduling::Other || case.ends.lock_memory {
+        scheduling::apply(&round, End::Server)?;
+    }
     let mut setup = setup(&round, End::Server, Cookie(cookie), host.across);
     setup.codes = datagram_key.map(|key| codes(&key, End::Server, flow));
     if case.crosses_a_network() && !card.reliable {
@@ -113,7 +119,7 @@ fn answer(
     let (case, flow) = (&round.case, round.case.primary());
     let card = opening::transport(&flow.transport)?.card();
     observers.mark(Mark::Load(&wires));
-    let mut wire = opening::only_wire(End::Server, wires)?;
+    let mut wire = devices::as_one(End::Server, round, wires)?;
     let mut observed = Observed::begin(round, End::Server, (&mut *wire, card.boundaries), &host.clock);
     send(control, &Message::Ready)?;
     if is_woken(case) {
@@ -150,11 +156,13 @@ fn answer(
             streamed.push(shared::server::run(&host.clock, observed.wire(), &mut marks, sizes[1], bulk)?);
         }
     }
+    let of_thread = scheduling::facts(&case.ends);
+    scheduling::end(&case.ends);
     observers.end();
     let WireObservations { trace, sampled, facts: of_wire } = observed.finish()?;
     let report = EndReport { turnaround, trace: trace.map(Box::new), streamed, sampled, ..EndReport::default() };
     let report = observers.report(Observations { report, ..Observations::default() }).report;
-    let facts = [facts(case, &card, wire.effective()), answered, of_wire].concat();
+    let facts = [facts(case, &card, wire.effective()), answered, of_wire, of_thread].concat();
     Ok(EndReport {
         options: effective(&card, &opening::asked(case, End::Server), &before, std::slice::from_ref(&facts)),
         facts: [counters(facts), report.facts].concat(),

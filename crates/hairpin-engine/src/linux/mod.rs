@@ -13,6 +13,7 @@ pub mod links;
 pub(crate) mod netlink;
 pub(crate) mod netstat;
 pub(crate) mod noise;
+pub(crate) mod scheduling;
 pub mod socket_passing;
 pub(crate) mod sysctl;
 pub(crate) mod system;

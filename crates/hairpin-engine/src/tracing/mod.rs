@@ -81,7 +81,11 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
 /// next request carries the ACK, and timestamping this ACK would only delay the server's reads.
 fn has_several_in_flight(case: &Case) -> bool {
     match &case.primary().load {
-        Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,
+        Load::PingPong { .. }
+        | Load::Messages { .. }
+        | Load::Stream { .. }
+        | Load::Offered { .. }
+        | Load::Periodic { .. } => false,
         Load::Paced { .. } => true,
         Load::Exchange { exchange, .. } => exchange.pipeline > 1,
     }

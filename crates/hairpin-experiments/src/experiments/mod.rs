@@ -5,6 +5,7 @@ pub mod bulk;
 pub mod message_rate;
 pub mod observer;
 pub mod offered_load;
+pub mod periodic;
 pub mod round_trip;
 pub mod set_up;
 pub mod small_writes;
@@ -26,6 +27,7 @@ pub const ALL: &[Experiment] = &[
     message_rate::MESSAGE_RATE,
     bulk::BULK,
     offered_load::OFFERED_LOAD,
+    periodic::PERIODIC,
     under_load::UNDER_LOAD,
     streams::STREAMS,
     set_up::SET_UP,

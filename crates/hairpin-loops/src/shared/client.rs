@@ -101,8 +101,17 @@ pub fn run<C: Clock>(
     this.give_up();
     let Shared { recorder, tally, message, bulk, .. } = this;
     let late_replies = LateReplies::new(message, Vec::new(), [], next, order.timeout_ns, true);
-    let client_result =
-        ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies };
+    let (exchange_counts, periodic) = (None, None);
+    let client_result = ClientResult {
+        recorder,
+        tally,
+        origin_ns,
+        duration_ns,
+        interrupted,
+        exchange_counts,
+        periodic,
+        late_replies,
+    };
     let began_ns = bulk.began_ns;
     Ok((client_result, BulkEnd { streamed: bulk.ended(), began_ns }))
 }

@@ -21,7 +21,11 @@ impl Quantity {
     pub(crate) fn of(kind: CaseKind) -> Self {
         match kind {
             // The rate of an offered load is given, so its latency is ranked.
-            CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Offered | CaseKind::UnderLoad => Self::Latency,
+            CaseKind::RoundTrips
+            | CaseKind::Exchanges
+            | CaseKind::Offered
+            | CaseKind::Periods
+            | CaseKind::UnderLoad => Self::Latency,
             CaseKind::Messages => Self::Rate,
             CaseKind::Streams => Self::Goodput,
         }

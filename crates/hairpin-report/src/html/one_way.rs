@@ -75,7 +75,7 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
             ));
             pictures.push(picture("Latency against offered load", INTERVALS.to_owned(), latency));
         }
-        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::UnderLoad => {}
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Periods | CaseKind::UnderLoad => {}
     }
     pictures.push(picture(
         "Losses by cause",

@@ -39,6 +39,10 @@ fn columns(kind: CaseKind) -> &'static str {
              system_calls_per_message_client system_calls_per_message_server cpu_seconds_per_gb_client \
              cpu_seconds_per_gb_server fairness setup_ns rounds"
         }
+        CaseKind::Periods => {
+            "latency_p50_ns latency_p99_ns latency_p999_ns latency_max_ns release_jitter_p50_ns \
+             release_jitter_p99_ns release_jitter_max_ns misses miss_share longest_miss_run rounds"
+        }
         CaseKind::UnderLoad => {
             "idle_p50_ns idle_p99_ns loaded_p50_ns loaded_p99_ns added_p50_ns added_p99_ns loaded_lost_share \
              load_goodput_bytes_per_s queue_p50_bytes queue_max_bytes responsiveness_rpm recovering_p50_ns \

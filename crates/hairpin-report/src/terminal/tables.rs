@@ -108,6 +108,26 @@ const TABLES: &[TableSpec] = &[
                   lost_with_unexplained/3 cpu_ns_per_message/4 setup_ns/5 first_message_ns/5",
         below: set_up,
     },
+    TableSpec {
+        of: CaseKind::Periods,
+        is_set_up: false,
+        title: "Control loops",
+        remark: "response time: from a release to the last answer; missed: share of periods without it by the \
+                 deadline, median of rounds; run: most consecutive misses",
+        columns: "latency_p50_ns latency_p50_ns~/4 latency_p99_ns latency_p999_ns/2 response_p9999_ns/3 \
+                  latency_max_ns/1 periods/5 misses miss_share longest_miss_run",
+        below: |_, _, _| {},
+    },
+    TableSpec {
+        of: CaseKind::Periods,
+        is_set_up: false,
+        title: "Release jitter",
+        remark: "from a release until the loop was awake; wake-ups: voluntary context switches of the client per \
+                 period; CPU of both ends per period",
+        columns: "lateness_p50_ns lateness_p50_ns~/2 lateness_p90_ns/4 lateness_p99_ns lateness_p999_ns/1 \
+                  lateness_max_ns wake_ups_per_period/2 cpu_ns_per_period/2",
+        below: |_, _, _| {},
+    },
 ];
 
 fn time(figure: Option<Figure>) -> String {

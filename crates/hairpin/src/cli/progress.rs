@@ -96,7 +96,9 @@ impl Progress {
 fn figure(kind: CaseKind, measured: &Measured) -> Option<f64> {
     let flow = measured.primary();
     match kind {
-        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::UnderLoad => Some(flow.figures.latency_ns.p50),
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Periods | CaseKind::UnderLoad => {
+            Some(flow.figures.latency_ns.p50)
+        }
         CaseKind::Messages | CaseKind::Offered => Some(flow.figures.rate_per_s),
         CaseKind::Streams => flow.received.as_ref()?.goodput_bytes_per_s(),
     }
@@ -110,7 +112,7 @@ fn so_far(kind: CaseKind, rounds: &[f64]) -> String {
     let latency = (quantities::duration(median), quantities::bounds(median, low, high));
     let rate = (quantities::rate(median), quantities::rate_bounds(low, high));
     let (what, (median, range)) = match kind {
-        CaseKind::RoundTrips | CaseKind::Exchanges => ("p50", latency),
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Periods => ("p50", latency),
         CaseKind::UnderLoad => ("loaded p50", latency),
         CaseKind::Messages => ("received", rate),
         CaseKind::Offered => ("delivered", rate),

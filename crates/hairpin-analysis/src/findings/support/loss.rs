@@ -73,7 +73,7 @@ fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
             let load = Load::Offered { offered_per_s: per_s, size_bytes, arrivals, pacing };
             Some(case.clone().with(|changed| changed.primary_mut().load = load))
         }
-        Load::PingPong { .. } | Load::Paced { .. } | Load::Exchange { .. } => None,
+        Load::PingPong { .. } | Load::Paced { .. } | Load::Exchange { .. } | Load::Periodic { .. } => None,
     }
 }
 

@@ -129,7 +129,11 @@ fn in_flight(case: &Case) -> u64 {
     match &case.primary().load {
         Load::Paced { .. } => u64::MAX,
         Load::Exchange { exchange, .. } => exchange.pipeline,
-        Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => 1,
+        Load::PingPong { .. }
+        | Load::Messages { .. }
+        | Load::Stream { .. }
+        | Load::Offered { .. }
+        | Load::Periodic { .. } => 1,
     }
 }
 

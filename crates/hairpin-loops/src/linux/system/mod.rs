@@ -2,3 +2,4 @@
 #![allow(unsafe_code, reason = "the clocks and the time stamp counter have no safe wrapper in std")]
 
 pub mod time;
+pub(crate) mod timers;

@@ -11,7 +11,7 @@ mod under_load;
 use hairpin_model::answer::Unequal;
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::{joined, shortened};
-use hairpin_model::quantities::{change, counted, duration, factor, message_rate, share};
+use hairpin_model::quantities::{change, count, counted, duration, factor, message_rate, share};
 use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, EndKind, Figure, Run, Statement, Waiting, path};
 
@@ -157,6 +157,7 @@ fn single(row: &CaseSummary) -> String {
         CaseKind::Messages => one_way::rate_and_latency(row),
         CaseKind::Streams => one_way::goodput_and_cost(row),
         CaseKind::Offered => one_way::delivered(row),
+        CaseKind::Periods => periodic(row),
         CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::UnderLoad => None,
     };
     let figures = one_way.map(|figures| format!("{figures}, {rounds}")).or_else(|| {
@@ -172,6 +173,25 @@ fn single(row: &CaseSummary) -> String {
         Some(figures) => format!("{}: {figures}.{}", name(row), if_invalid(row)),
         None => format!("{}: nothing was measured.", row.label),
     }
+}
+
+/// Returns `3 of 3 000 deadlines missed, response p50 71.0 us, p99 99.0 us, release jitter p50 55.0 us`.
+fn periodic(row: &CaseSummary) -> Option<String> {
+    let loops = row.primary().periodic.as_ref()?;
+    let time = |figure: Option<Figure>| duration(figure.map_or(f64::NAN, |figure| figure.value));
+    let p99 = loops.response_ns.p99.map(|p99| format!(", p99 {}", duration(p99.value))).unwrap_or_default();
+    let run = if loops.longest_miss_run > 1 {
+        format!(" (up to {} in a row)", loops.longest_miss_run)
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{} of {} deadlines missed{run}, response time p50 {}{p99}, release jitter p50 {}",
+        count(loops.misses),
+        count(loops.periods),
+        time(loops.response_ns.p50),
+        time(loops.release_jitter_ns.p50),
+    ))
 }
 
 /// Returns `tcp (blocking, two CPUs): of the slowest 1 %, 82 % is waiting for a CPU at the server.`

@@ -1,0 +1,39 @@
+//! Figures that only control loops have.
+
+use hairpin_model::{Flow, LatencyFigures, Measured, PeriodicCounts, PeriodicFigures};
+use hdrhistogram::Histogram;
+
+use crate::over_rounds::OverRounds;
+
+/// Minimum samples of a case for a p99.99: ten samples above it.
+const SAMPLES_FOR_P9999: u64 = 100_000;
+
+/// Computes the figures of a control loop over the measured rounds; `None` for other loads.
+pub(crate) fn figures(
+    flow: &Flow,
+    rounds: &OverRounds<'_>,
+    [response_ns, release_jitter_ns]: [LatencyFigures; 2],
+    latencies: Option<&Histogram<u64>>,
+) -> Option<PeriodicFigures> {
+    flow.load.periodic()?;
+    let counts = || rounds.measured.iter().filter_map(|measured| measured.flow(&flow.id)?.periodic.as_ref());
+    let sum = |of: fn(&PeriodicCounts) -> u64| counts().map(of).sum();
+    let per_period = |measured: &Measured| {
+        let periods = measured.flow(&flow.id)?.periodic.as_ref()?.periods;
+        (periods > 0).then(|| measured.client().voluntary_switches as f64 / periods as f64)
+    };
+    Some(PeriodicFigures {
+        release_jitter_ns,
+        response_ns,
+        response_p9999_ns: latencies
+            .filter(|all| all.len() >= SAMPLES_FOR_P9999)
+            .map(|all| all.value_at_quantile(0.9999) as f64),
+        periods: sum(|counts| counts.periods),
+        misses: sum(|counts| counts.misses),
+        skipped: sum(|counts| counts.skipped),
+        longest_miss_run: counts().map(|counts| counts.longest_miss_run).max().unwrap_or(0),
+        miss_share: rounds
+            .median(|measured| measured.flow(&flow.id)?.periodic.as_ref().map(PeriodicCounts::miss_share)),
+        wake_ups_per_period: rounds.median(per_period),
+    })
+}
