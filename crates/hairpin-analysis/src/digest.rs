@@ -7,6 +7,7 @@ use hairpin_model::samples::latency_histogram;
 use hairpin_model::{Case, CaseSummary, Measured, RoundRecord, SampledRound, Samples, SavedCards};
 use hdrhistogram::Histogram;
 
+use crate::exceedances::Exceedances;
 use crate::latency_budget::TripsOfCase;
 use crate::states::States;
 use crate::{exchanges, lateness, observer_costs, summary, valid_rounds};
@@ -20,6 +21,9 @@ pub struct Digest {
     idle: BTreeMap<String, Latencies>,
     /// Sampled round trips.
     trips: BTreeMap<String, TripsOfCase>,
+    bound_ns: Option<u64>,
+    /// Messages above the bound.
+    exceedances: BTreeMap<String, Exceedances>,
 }
 
 /// The latencies of a case, separate for counted and omitted rounds.
@@ -76,11 +80,20 @@ impl Digest {
         Self::default()
     }
 
+    /// Also counts the messages whose latency is above this bound.
+    #[must_use]
+    pub fn with_bound(self, bound_ns: Option<u64>) -> Self {
+        Self { bound_ns, ..self }
+    }
+
     /// Adds a round. Ignores failed and interrupted rounds and their samples.
     pub fn add(&mut self, record: &RoundRecord, samples: Option<&Samples>) {
         let (Some(measured), Some(samples)) = (record.measured(), samples) else { return };
         let all = self.latencies.entry(record.case_id.clone()).or_default();
         all.add((record, measured), &samples.latency);
+        if let Some(bound_ns) = self.bound_ns {
+            self.exceedances.entry(record.case_id.clone()).or_default().add(samples, bound_ns);
+        }
         if let Some(idle) = samples.phases.as_ref().and_then(|phases| phases.others.idle.as_ref()) {
             self.idle.entry(record.case_id.clone()).or_default().add((record, measured), &idle.latency);
         }
@@ -124,7 +137,10 @@ impl Digest {
                 let reliable = cards.reliable(&case.primary().transport);
                 let histograms = [latencies.as_deref(), idle.as_deref()];
                 let budget = self.trips.get(&id).and_then(|trips| trips.budget(rounds, alpha));
-                let summary = summary::summary((case, reliable), id, rounds, histograms, states, alpha);
+                let exceedances = self.exceedances.get(&id).zip(self.bound_ns);
+                let exceeds = exceedances.and_then(|(of_case, bound_ns)| of_case.exceeds(bound_ns, alpha));
+                let mut summary = summary::summary((case, reliable), id, rounds, histograms, states, alpha);
+                summary.primary_mut().exceeds = exceeds;
                 CaseSummary { budget, ..summary }
             })
             .collect();

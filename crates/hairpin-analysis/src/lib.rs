@@ -19,6 +19,7 @@ pub mod compare;
 pub mod counters;
 pub mod digest;
 mod drops;
+mod exceedances;
 mod exchanges;
 pub mod explain;
 pub mod findings;

@@ -108,6 +108,7 @@ fn flow_summary(
         set_up: set_up(flow, over_rounds, &latency_ns, service_ns.as_ref()),
         service_ns,
         lateness_ns,
+        exceeds: None,
         rate_per_s: median(&|record| record.figures.rate_per_s),
         setup_ns: median(&|record| record.setup_ns as f64),
         first_message_ns: median(&|record| record.first_message_ns as f64).filter(|_| has_answers),

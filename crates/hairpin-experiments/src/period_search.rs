@@ -5,7 +5,7 @@
 //! below the limit. A candidate that is not confirmed is replaced once by a longer one, so the confidence of each confirmation is
 //! that of two.
 
-use hairpin_model::rare_events::{EventShare, clustering, event_share};
+use hairpin_model::rare_events::{EventShare, event_share};
 
 /// Ratio of adjacent candidates.
 const STEP: f64 = 1.05;
@@ -37,29 +37,18 @@ pub struct PeriodSearch {
     pub longest_ns: u64,
     /// Limit of the share of misses, above 0 and below 1.
     pub max_misses: f64,
-    /// Periods of each block in which misses are counted.
-    pub block_periods: u64,
     /// Longest time of a confirmation.
     pub max_confirmation_ns: u64,
 }
 
 /// What was measured at a period.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
     pub period_ns: u64,
     pub periods: u64,
-    /// Misses in each block of consecutive periods, by sequence of blocks.
-    pub misses: Vec<Vec<u32>>,
-}
-
-impl Trial {
-    fn misses(&self) -> u64 {
-        self.misses.iter().flatten().map(|misses| u64::from(*misses)).sum()
-    }
-
-    fn clustering(&self, search: &PeriodSearch) -> f64 {
-        clustering(self.misses.iter().map(Vec::as_slice), search.block_periods)
-    }
+    pub misses: u64,
+    /// Factor by which misses cluster, see [`clustering`](hairpin_model::rare_events::clustering).
+    pub clustering: f64,
 }
 
 /// What to do next.
@@ -102,8 +91,7 @@ impl PeriodSearch {
 
     /// Returns in how many periods this many misses are expected at the limit, at least `min`.
     fn periods(&self, misses: f64, min: u64) -> u64 {
-        let periods = ((misses / self.max_misses).ceil() as u64).max(min);
-        periods.next_multiple_of(self.block_periods.max(1))
+        ((misses / self.max_misses).ceil() as u64).max(min)
     }
 }
 
@@ -154,29 +142,29 @@ impl Replay<'_> {
         let (period_ns, max_misses) = (self.search.period_ns(index), self.search.max_misses);
         let glance =
             self.trial(Next::Explore { period_ns, periods: self.search.periods(GLANCE_MISSES, MIN_GLANCED) })?;
-        let (misses, periods) = (glance.misses(), glance.periods);
-        if event_share(misses, periods, glance.clustering(&self.search), ALPHA).low > max_misses {
+        let (misses, periods) = (glance.misses, glance.periods);
+        if event_share(misses, periods, glance.clustering, ALPHA).low > max_misses {
             return Ok(false);
         }
         let trial =
             self.trial(Next::Explore { period_ns, periods: self.search.periods(EXPLORED_MISSES, MIN_EXPLORED) })?;
-        let share = (misses + trial.misses()) as f64 / (periods + trial.periods) as f64;
+        let share = (misses + trial.misses) as f64 / (periods + trial.periods) as f64;
         Ok(share <= max_misses / 2.0)
     }
 
     fn confirm(&mut self, period_ns: u64) -> Result<Found, Next> {
         let search = self.search;
         let near = self.trials[..self.done].iter().filter(|trial| trial.period_ns as f64 * 1.5 >= period_ns as f64);
-        let explored = near.map(|trial| trial.clustering(&search)).fold(1.0, f64::max);
-        let affordable = search.max_confirmation_ns / period_ns / search.block_periods.max(1) * search.block_periods;
+        let explored = near.map(|trial| trial.clustering).fold(1.0, f64::max);
+        let affordable = search.max_confirmation_ns / period_ns;
         let periods = search.periods(CONFIRMED_MISSES * explored, MIN_CONFIRMED).min(affordable);
         let without_misses = event_share(0, periods, explored, INTERVAL_ALPHA).high;
         if without_misses >= search.max_misses {
             return Ok(Found::TooFewPeriods { period_ns, periods, smallest_share: without_misses });
         }
         let trial = self.trial(Next::Confirm { period_ns, periods })?;
-        let clustering = explored.max(trial.clustering(&search));
-        let misses = event_share(trial.misses(), trial.periods, clustering, INTERVAL_ALPHA);
+        let clustering = explored.max(trial.clustering);
+        let misses = event_share(trial.misses, trial.periods, clustering, INTERVAL_ALPHA);
         let is_confirmed = misses.high < search.max_misses;
         Ok(if is_confirmed {
             Found::Confirmed { period_ns, misses }
@@ -186,8 +174,8 @@ impl Replay<'_> {
     }
 
     fn trial(&mut self, missing: Next) -> Result<Trial, Next> {
-        let trial = self.trials.get(self.done).ok_or(missing)?;
+        let trial = *self.trials.get(self.done).ok_or(missing)?;
         self.done += 1;
-        Ok(trial.clone())
+        Ok(trial)
     }
 }

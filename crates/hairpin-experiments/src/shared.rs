@@ -97,6 +97,9 @@ pub const TRACE: Knob = Knob::new("trace", "ON_OFF", KnobKind::OnOff)
     .help("Trace each TCP case that may stall, in short rounds after the timed ones: on or off")
     .or(&["on"]);
 
+pub const BOUND: Knob = Knob::new("bound", "TIME", LASTS)
+    .help("Show how often a latency is above this bound, with an interval that accounts for clusters");
+
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000_000 })
     .help("Maximum number of raw samples kept per round; a histogram holds all")
     .or(&["100000"]);

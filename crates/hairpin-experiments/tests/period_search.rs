@@ -1,6 +1,7 @@
 //! Searches of simulated control loops whose shares of misses are known.
 
 use hairpin_experiments::period_search::{Found, Next, PeriodSearch, Trial};
+use hairpin_model::rare_events::{Blocks, clustering};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -26,11 +27,11 @@ impl Loop {
     }
 
     /// Draws the misses of consecutive periods, by block.
-    fn misses(self, period: f64, periods: u64, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+    fn misses(self, period: f64, periods: u64, random: &mut Xoshiro256PlusPlus) -> Vec<u64> {
         let share = self.share(period);
         let ends = 1.0 / self.mean_run;
         let begins = (share * ends / (1.0 - share)).min(1.0);
-        let mut blocks = vec![0; usize::try_from(periods / BLOCK).unwrap()];
+        let mut blocks = vec![0; usize::try_from(periods.div_ceil(BLOCK)).unwrap()];
         let mut now = if uniform(random) < share { 0 } else { run_length(begins, random) };
         while now < periods {
             let run = if self.mean_run > 1.0 { run_length(ends, random) } else { 1 };
@@ -55,13 +56,7 @@ fn run_length(probability: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
 }
 
 fn search(max_misses: f64) -> PeriodSearch {
-    PeriodSearch {
-        shortest_ns: 1_000_000,
-        longest_ns: 100_000_000,
-        max_misses,
-        block_periods: BLOCK,
-        max_confirmation_ns: u64::MAX,
-    }
+    PeriodSearch { shortest_ns: 1_000_000, longest_ns: 100_000_000, max_misses, max_confirmation_ns: u64::MAX }
 }
 
 /// Runs a search of a loop whose median response is 0.77 ms; returns the result and the trials.
@@ -70,8 +65,9 @@ fn found(search: PeriodSearch, simulated: Loop, random: &mut Xoshiro256PlusPlus)
     for _ in 0..200 {
         match search.next(&trials) {
             Next::Explore { period_ns, periods } | Next::Confirm { period_ns, periods } => {
-                let misses = vec![simulated.misses(period_ns as f64 / 0.77e6, periods, random)];
-                trials.push(Trial { period_ns, periods, misses });
+                let events = &*simulated.misses(period_ns as f64 / 0.77e6, periods, random);
+                let clustering = clustering([Blocks { trials: BLOCK, events }]);
+                trials.push(Trial { period_ns, periods, misses: events.iter().sum(), clustering });
             }
             Next::Done(found) => return (found, trials),
         }
@@ -84,8 +80,8 @@ fn a_simulated_loop_misses_as_often_as_it_says() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     for mean_run in [1.0, 4.0] {
         let simulated = Loop { shape: 6.0, mean_run };
-        let misses: u32 = simulated.misses(2.0, 2_000_000, &mut random).iter().sum();
-        let ratio = f64::from(misses) / 2e6 / simulated.share(2.0);
+        let misses: u64 = simulated.misses(2.0, 2_000_000, &mut random).iter().sum();
+        let ratio = misses as f64 / 2e6 / simulated.share(2.0);
         assert!((0.95..1.05).contains(&ratio), "{mean_run}: {ratio}");
     }
 }
@@ -125,7 +121,7 @@ fn a_confirmation_that_cannot_show_the_limit_says_what_it_could_show() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let (found, trials) = found(short, Loop { shape: 24.0, mean_run: 1.0 }, &mut random);
     let Found::TooFewPeriods { period_ns, periods, smallest_share } = found else { panic!("{found:?}") };
-    assert_eq!(periods, 1_000_000_000 / period_ns / BLOCK * BLOCK);
+    assert_eq!(periods, 1_000_000_000 / period_ns);
     // Independent periods without a miss show 1 - 0.025^(1/n); clusters, less.
     let independent = 1.0 - 0.025_f64.powf(1.0 / periods as f64);
     assert!((independent..2.0 * independent).contains(&smallest_share), "{smallest_share} {independent}");

@@ -160,7 +160,7 @@ pub use served::{
     Servers, Session, StrangerCounts, TicketChange, Used,
 };
 pub use summary::{
-    CaseSummary, ColdStart, Comparison, CurvePoint, DropFigures, EndSummary, ExchangeFigures, FlowSummary,
+    CaseSummary, ColdStart, Comparison, CurvePoint, DropFigures, EndSummary, Exceeds, ExchangeFigures, FlowSummary,
     LatencyFigures, Mode, OtherState, PathSummary, Percentiles, RoundFigures, RoundPoint, StateShare, TailComparison,
 };
 pub use sysctls::Sysctls;

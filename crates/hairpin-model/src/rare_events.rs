@@ -22,28 +22,40 @@ pub fn event_share(events: u64, trials: u64, clustering: f64, alpha: f64) -> Eve
     EventShare { value: events as f64 / trials.max(1) as f64, low, high, effective_trials }
 }
 
+/// Numbers of events in consecutive blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'b> {
+    /// Trials of each block.
+    pub trials: u64,
+    pub events: &'b [u64],
+}
+
 /// Estimates by how much events cluster, at least 1, from their numbers in blocks.
 ///
-/// Each slice has the numbers of events in consecutive blocks of `block_trials` trials. Blocks that follow each other are merged to
-/// ever longer blocks of one sequence, to whole sequences at last; the result is the largest ratio of any length that leaves
-/// [`MIN_BLOCKS`] blocks. With fewer blocks or fewer than two events nothing is known about clusters, and the result is 1.
-pub fn clustering<'b>(sequences: impl IntoIterator<Item = &'b [u32]>, block_trials: u64) -> f64 {
-    let sequences: Vec<&[u32]> = sequences.into_iter().collect();
-    let longest = sequences.iter().map(|blocks| blocks.len()).max().unwrap_or(0);
+/// Blocks that follow each other are merged to ever longer blocks, to whole sequences at last; the result is the largest ratio of
+/// any length that leaves [`MIN_BLOCKS`] blocks. With fewer blocks or fewer than two events nothing is known about clusters, and
+/// the result is 1.
+pub fn clustering<'b>(sequences: impl IntoIterator<Item = Blocks<'b>>) -> f64 {
+    let sequences: Vec<Blocks<'_>> = sequences.into_iter().filter(|blocks| !blocks.events.is_empty()).collect();
+    let longest = sequences.iter().map(|blocks| blocks.trials * blocks.events.len() as u64).max().unwrap_or(0);
+    let shortest = sequences.iter().map(|blocks| blocks.trials).max().unwrap_or(1).max(1);
     let lengths =
-        std::iter::successors(Some(1), |length| Some(length * 2)).take_while(|length| *length < 2 * longest);
-    lengths.filter_map(|length| dispersion(&sequences, length.min(longest), block_trials)).fold(1.0, f64::max)
+        std::iter::successors(Some(shortest), |trials| Some(trials * 2)).take_while(|trials| *trials < longest);
+    lengths.chain([longest]).filter_map(|trials| dispersion(&sequences, trials)).fold(1.0, f64::max)
 }
 
 /// Fewest blocks whose variance is compared.
 pub const MIN_BLOCKS: usize = 10;
 
-/// Variance of the numbers of events in blocks of `length` short blocks over that of independent events.
-fn dispersion(sequences: &[&[u32]], length: usize, block_trials: u64) -> Option<f64> {
-    let merged = sequences.iter().flat_map(|blocks| blocks.chunks_exact(length));
-    let counts: Vec<f64> = merged.map(|chunk| chunk.iter().map(|count| f64::from(*count)).sum()).collect();
+/// Variance of the numbers of events in blocks of `trials` over that of independent events.
+fn dispersion(sequences: &[Blocks<'_>], trials: u64) -> Option<f64> {
+    let merged = sequences.iter().flat_map(|blocks| {
+        let merged = usize::try_from(trials / blocks.trials.max(1)).unwrap_or(usize::MAX).max(1);
+        blocks.events.chunks_exact(merged)
+    });
+    let counts: Vec<f64> = merged.map(|block| block.iter().sum::<u64>() as f64).collect();
     let mean = counts.iter().sum::<f64>() / counts.len() as f64;
-    let share = mean / (length as u64 * block_trials) as f64;
+    let share = mean / trials as f64;
     if counts.len() < MIN_BLOCKS || mean * (counts.len() as f64) < 2.0 || share >= 1.0 {
         return None;
     }
@@ -158,11 +170,15 @@ mod tests {
         }
     }
 
+    fn clustering_of(events: &[u64], trials: u64) -> f64 {
+        clustering([Blocks { trials, events }])
+    }
+
     #[test]
     fn events_in_clusters_of_ten_count_a_tenth() {
         // 20 clusters of 10 events in 200 blocks of 50 trials, none next to another.
-        let blocks: Vec<u32> = (0..200).map(|block| if block % 10 == 7 { 10 } else { 0 }).collect();
-        let by_clusters = clustering([blocks.as_slice()], 50);
+        let blocks: Vec<u64> = (0..200).map(|block| if block % 10 == 7 { 10 } else { 0 }).collect();
+        let by_clusters = clustering_of(&blocks, 50);
         assert!((8.0..12.0).contains(&by_clusters), "{by_clusters}");
         let (share, independent) = (event_share(200, 10_000, 10.0, 0.05), event_share(20, 1_000, 1.0, 0.05));
         assert_eq!((share.low, share.high, share.effective_trials), (independent.low, independent.high, 1_000.0));
@@ -172,18 +188,24 @@ mod tests {
     #[test]
     fn clusters_longer_than_a_block_show_in_longer_blocks() {
         // 4 runs of 100 consecutive events in 10 000 trials: the ratio approaches 100.
-        let blocks: Vec<u32> = (0..1_000).map(|block| if block % 250 < 10 { 10 } else { 0 }).collect();
-        let by_clusters = clustering([blocks.as_slice()], 10);
+        let blocks: Vec<u64> = (0..1_000).map(|block| if block % 250 < 10 { 10 } else { 0 }).collect();
+        let by_clusters = clustering_of(&blocks, 10);
         assert!((60.0..140.0).contains(&by_clusters), "{by_clusters}");
-        let in_two: Vec<&[u32]> = blocks.chunks(500).collect();
-        assert!(clustering(in_two, 10) > 60.0);
+        assert!(clustering(blocks.chunks(500).map(|events| Blocks { trials: 10, events })) > 60.0);
+    }
+
+    #[test]
+    fn rounds_that_differ_cluster_even_if_events_within_a_round_do_not() {
+        let rounds: Vec<Vec<u64>> = (0..20).map(|round| vec![u64::from(round % 10 == 0); 30]).collect();
+        let by_rounds = clustering(rounds.iter().map(|events| Blocks { trials: 32, events }));
+        assert!(by_rounds > 20.0, "{by_rounds}");
     }
 
     #[test]
     fn nothing_is_known_about_clusters_of_few_events_or_blocks() {
-        assert_eq!(clustering([[0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice()], 10), 1.0);
-        assert_eq!(clustering([[5, 0, 9].as_slice()], 10), 1.0);
-        assert_eq!(clustering([], 10), 1.0);
-        assert_eq!(clustering([[10; 20].as_slice()], 10), 1.0, "all trials are events");
+        assert_eq!(clustering_of(&[0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0], 10), 1.0);
+        assert_eq!(clustering_of(&[5, 0, 9], 10), 1.0);
+        assert_eq!(clustering_of(&[], 10), 1.0);
+        assert_eq!(clustering_of(&[10; 20], 10), 1.0, "all trials are events");
     }
 }

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::fields::at_least_one;
 use crate::finding::Finding;
 use crate::machine::Machine;
+use crate::parse::duration_ns;
 use crate::round::RoundRecord;
 use crate::summary::{CaseSummary, Comparison};
 use crate::trace::End;
@@ -82,6 +83,14 @@ pub struct Plan {
     /// The cases in the order of the plan.
     #[serde(default)]
     pub cases: Vec<Case>,
+}
+
+impl Plan {
+    /// The latency whose probability of being exceeded was asked for, in ns.
+    pub fn bound_ns(&self) -> Option<u64> {
+        let (_, values) = self.knobs.iter().find(|(name, _)| name == "bound")?;
+        duration_ns(values.first()?).ok()
+    }
 }
 
 /// Expected traffic of one-way loads, including the warm-up.

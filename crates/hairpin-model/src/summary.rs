@@ -171,6 +171,17 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// The probability that a message takes longer than a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct Exceeds {
+    /// The bound of the latency, in ns.
+    pub bound_ns: u64,
+    /// Share of the messages of all rounds that took longer or were not answered, 0 to 1, with an interval by blocks of messages.
+    pub probability: Figure,
+    /// Number of independent messages that tell as much about the probability.
+    pub effective_samples: f64,
+}
+
 /// One flow of a case over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct FlowSummary {
@@ -187,6 +198,9 @@ pub struct FlowSummary {
     pub service_ns: Option<LatencyFigures>,
     /// Generator lateness, from due to sent; only in an open loop.
     pub lateness_ns: Option<LatencyFigures>,
+    /// How often the latency exceeds the bound of the run; null without a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceeds: Option<Exceeds>,
     /// Answers per second; for a one-way load, messages received per second.
     pub rate_per_s: Option<Figure>,
     /// Time from the connect call until the wire is connected, in ns.

@@ -42,7 +42,7 @@ pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run),
 /// [`StoreError`] if samples or a trace cannot be read.
 pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
     folder.refuse_missing_rounds()?;
-    let mut digest = Digest::new();
+    let mut digest = Digest::new().with_bound(run.plan.bound_ns());
     let mut samples_of = folder.samples()?;
     for record in &mut run.rounds {
         for flow in &record.order.case.flows.clone() {

@@ -230,7 +230,7 @@ impl<'a> Session<'a> {
             prove: self.prove,
             all_rounds: self.all_rounds,
             limits: Limits::default(),
-            digest: Digest::new(),
+            digest: Digest::new().with_bound(run.plan.bound_ns()),
             run,
         })
     }

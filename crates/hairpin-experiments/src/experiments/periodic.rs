@@ -110,6 +110,7 @@ const KNOBS: &[Knob] = &[
         .help("Warm-up of each round, periods or a time; auto: 40ms and at least 2 periods")
         .or(&[AUTO])
         .print(shared::print_warm_up),
+    shared::BOUND,
     shared::SEED,
     shared::TIMEOUT,
     shared::KEEP_SAMPLES,

@@ -80,6 +80,7 @@ const KNOBS: &[Knob] = &[
     Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Warm-up of each round, messages or a time; auto: 40ms where CPUs may sleep, else 500 messages")
     .or(&[AUTO])
     .print(shared::print_warm_up),
+    shared::BOUND,
     shared::TRACE,
     shared::SEED,
     shared::TIMEOUT,
