@@ -11,7 +11,7 @@ use hairpin_model::phases::Phase;
 use hairpin_model::trace::End;
 use hairpin_model::{
     Binding, ByPhase, Case, Extent, FailedFlow, Failure, Finished, Flow, FlowRecord, FlowSamples, LinkRecord,
-    Measured, PhaseLengths, PhaseSamples, RoundOrder, Span, ledger,
+    Measured, Periodic, PhaseLengths, PhaseSamples, RoundOrder, Span, ledger,
 };
 use hairpin_transports::giving_up::has_given_up;
 
@@ -192,20 +192,36 @@ fn order_for_group(order: &RoundOrder, group: &Case) -> (RoundOrder, u64) {
     let flow = group.primary();
     let port = port_of(order, flow).unwrap_or(order.port);
     let alone = RoundOrder { case: group.clone(), port, not_before_ns: 0, ..order.clone() };
-    let Some(lengths) = &order.phases else { return (alone, 0) };
+    let Some(lengths) = &order.phases else {
+        let loop_ns = order.case.primary().load.periodic().map(|own| loop_ns(order, own));
+        // A load beside a control loop lasts as long as the loop with its warm-up.
+        return match loop_ns.filter(|_| flow.role == FlowRole::Load) {
+            Some(loop_ns) => (RoundOrder { keep_samples: 0, ..lasting(alone, [0, loop_ns]) }, 0),
+            None => (alone, 0),
+        };
+    };
     let starts_after_ns = warm_up_ns(order).saturating_add(lengths.before_ns(Phase::Ramp));
     let alone = if flow.load.is_one_way() { order_for_load(alone, lengths) } else { alone };
     (alone, starts_after_ns)
 }
 
+/// The order of a load, whose samples would be discarded.
 fn order_for_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
-    RoundOrder {
-        warm_up: Extent::DurationNs(lengths.ramp),
-        extent: Extent::DurationNs(lengths.loaded),
-        // The samples of a load would be discarded.
-        keep_samples: 0,
-        ..order
-    }
+    RoundOrder { keep_samples: 0, ..lasting(order, [lengths.ramp, lengths.loaded]) }
+}
+
+/// The order with this warm-up and this length, in ns.
+fn lasting(order: RoundOrder, [warm_up_ns, extent_ns]: [u64; 2]) -> RoundOrder {
+    RoundOrder { warm_up: Extent::DurationNs(warm_up_ns), extent: Extent::DurationNs(extent_ns), ..order }
+}
+
+/// How long a control loop and its warm-up last if no cycle is late, in ns.
+fn loop_ns(order: &RoundOrder, own: &Periodic) -> u64 {
+    let extent_ns = |extent: Extent| match extent {
+        Extent::Count(periods) => periods.saturating_mul(own.period_ns),
+        Extent::DurationNs(duration_ns) => duration_ns,
+    };
+    extent_ns(order.warm_up).saturating_add(extent_ns(order.extent)).saturating_add(own.period_ns)
 }
 
 /// The start of each phase and the end of the last phase, in ns of the clock.

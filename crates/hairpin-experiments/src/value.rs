@@ -2,7 +2,7 @@
 
 use hairpin_model::case::Scheduling;
 use hairpin_model::flow::{Build, Channels, ConnectionUse, Direction, LoadWays, Observer, Opening, Pacing, Source};
-use hairpin_model::periodic::{Overrun, Timing};
+use hairpin_model::periodic::{BackgroundLoad, Overrun, Timing};
 use hairpin_model::{
     Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
     Writes,
@@ -91,6 +91,7 @@ word_of_knob!(
     ConnectionUse,
     Observer,
     Overrun,
+    BackgroundLoad,
     Timing,
     Scheduling
 );

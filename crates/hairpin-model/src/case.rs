@@ -5,13 +5,16 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::digest;
-pub use crate::end_settings::{CpuIdle, EndKind, EndSettings, Placement, Scheduling, Waiting, WhichCpus};
+pub use crate::end_settings::{
+    CpuIdle, EndKind, EndSettings, KERNEL_TIMER_SLACK_NS, Placement, Scheduling, Waiting, WhichCpus,
+};
 use crate::exchange::Exchange;
 use crate::fields::is_default;
 use crate::flow::{Direction, Flow, FlowRole, Load, LoadWays, Pacing};
 use crate::flows::flows;
 use crate::names::distinct;
 use crate::options::OptionName;
+use crate::periodic::BackgroundLoad;
 use crate::quantities::{duration_argument, exact_bytes, exact_duration};
 use crate::sysctls::Sysctls;
 use crate::words;
@@ -159,6 +162,13 @@ impl Case {
         self.flows.iter().filter(is_load).collect()
     }
 
+    /// Other work on the CPUs of a control loop; `None` for other cases.
+    pub fn background(&self) -> Option<BackgroundLoad> {
+        self.primary().load.periodic()?;
+        let is_there = |id: &&str| self.flows.iter().any(|flow| flow.id.to_string() == **id);
+        BackgroundLoad::ALL.iter().copied().rfind(|load| load.flows().iter().all(|id| is_there(id)))
+    }
+
     /// Directions of the load on a probe; `None` for other cases.
     pub fn load_ways(&self) -> Option<LoadWays> {
         self.is_under_load().then(|| match self.loads().as_slice() {
@@ -261,7 +271,8 @@ impl Case {
 
     /// The parts of the label, a word or two each.
     pub fn words(&self) -> Vec<String> {
-        let beside_load = |flow: &&Flow| !self.is_under_load() || flow.id == self.primary().id;
+        let has_load = self.is_under_load() || self.background().is_some();
+        let beside_load = |flow: &&Flow| !has_load || flow.id == self.primary().id;
         let judged = self.flows.iter().filter(beside_load);
         let transports = distinct(judged.map(|flow| flow.transport.as_str()));
         let mut words = vec![transports.join("+"), self.ends.waiting.to_string(), self.ends.placement.to_string()];
@@ -276,6 +287,9 @@ impl Case {
         if self.is_under_load() {
             words.extend(self.primary().details());
             words.extend(self.load_in_words());
+        } else if let Some(background) = self.background() {
+            words.extend(self.primary().details());
+            words.extend((background != BackgroundLoad::None).then(|| format!("load {background}")));
         } else {
             words.extend(flows_in_words(&self.flows.iter().collect::<Vec<_>>()));
         }
@@ -283,7 +297,8 @@ impl Case {
         let EndSettings { scheduling, timer_slack_ns, lock_memory, .. } = self.ends;
         words
             .extend((scheduling != Scheduling::Other).then(|| format!("SCHED_{}", scheduling.word().to_uppercase())));
-        words.extend(timer_slack_ns.map(|slack_ns| format!("timer slack {}", exact_duration(slack_ns))));
+        let own_slack_ns = timer_slack_ns.filter(|slack_ns| *slack_ns != KERNEL_TIMER_SLACK_NS);
+        words.extend(own_slack_ns.map(|slack_ns| format!("timer slack {}", exact_duration(slack_ns))));
         words.extend(lock_memory.then(|| "memory locked".to_owned()));
         words.extend(self.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
         words.extend(self.path_in_words());

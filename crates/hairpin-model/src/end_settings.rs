@@ -85,6 +85,9 @@ words! {
     }
 }
 
+/// Timer slack of a thread that does not set it, in ns (prctl(2)).
+pub const KERNEL_TIMER_SLACK_NS: u64 = 50_000;
+
 /// How both ends are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct EndSettings {

@@ -100,6 +100,15 @@ keys! {
     // limited-cpu
     SCHEDULING = "scheduling" in "";
     FREQUENCY_LIMIT = "highest-frequency-over-that-of-the-hardware" in "ratio";
+    // control loops
+    TIMER_SLACK = "timer-slack" in "ns";
+    RELEASE_JITTER = "release-jitter-p50" in "ns";
+    RELEASE_JITTER_P99 = "release-jitter-p99" in "ns";
+    RESPONSE_P99 = "response-time-p99" in "ns";
+    MISSED = "missed-deadlines" in "share";
+    MISSES = "missed-periods" in "count";
+    MISS_RUN = "longest-run-of-misses" in "count";
+    PERIODS = "periods" in "count";
     // drift
     CHANGE_OVER_RUN = "change-over-the-run" in "share";
     TREND_CHANCE = "chance-of-such-a-trend" in "share";
@@ -234,15 +243,18 @@ pub mod check {
     pub const CORK_REQUESTS: &str = "cork-requests";
     pub const CPU_EACH: &str = "cpu-for-each-end";
     pub const EVEN: &str = "even-spacing";
+    pub const FIFO: &str = "real-time-policy";
     pub const HALF_RATE: &str = "half-the-rate";
     pub const KEEP_AWAKE: &str = "keep-the-cpus-awake";
     pub const LARGER_BUFFER: &str = "larger-receive-buffer";
     pub const LOAD_BELOW_GOODPUT: &str = "load-below-its-goodput";
     pub const LOAD_ELSEWHERE: &str = "load-on-another-cpu";
     pub const LONGER: &str = "measure-for-longer";
+    pub const LONGER_PERIOD: &str = "longer-period";
     pub const LONGER_WARM_UP: &str = "longer-warm-up";
     pub const LOWER_RATE: &str = "lower-rate";
     pub const NODELAY: &str = "nodelay";
+    pub const NO_TIMER_SLACK: &str = "no-timer-slack";
     pub const NOTSENT_LOWAT: &str = "notsent-lowat";
     pub const NO_AUTOCORKING: &str = "no-autocorking";
     pub const ONE_WRITE: &str = "one-write";

@@ -44,6 +44,33 @@ impl Timing {
     }
 }
 
+words! {
+    /// Other work on the CPUs of a control loop, as flows of the round.
+    #[derive(Default)]
+    pub enum BackgroundLoad: "load" {
+        #[default]
+        None = "none",
+        /// A thread that never sleeps on each CPU of the ends.
+        Cpu = "cpu",
+        /// A stream at full speed between two processes on the CPUs of the ends.
+        Net = "net",
+        /// `cpu` and `net`.
+        Both = "both",
+    }
+}
+
+impl BackgroundLoad {
+    /// Identities of its flows.
+    pub fn flows(self) -> &'static [&'static str] {
+        match self {
+            Self::None => &[],
+            Self::Cpu => &["cpu"],
+            Self::Net => &["net"],
+            Self::Both => &["cpu", "net"],
+        }
+    }
+}
+
 /// Shortest period: a wait by any timer of the kernel takes longer.
 pub const MIN_PERIOD_NS: u64 = 1_000;
 /// Longest period: an hour.

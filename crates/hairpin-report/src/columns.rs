@@ -198,7 +198,7 @@ const PERIODIC: &[Column] = &[
     Column::figure("miss_share", "missed", Unit::Share, |row| periodic(row)?.miss_share),
     Column::number("longest_miss_run", Unit::Plain, |row| Some(periodic(row)?.longest_miss_run as f64))
         .titled("consecutive misses, longest|run"),
-    Column::time("release_jitter_p50_ns", "release jitter p50", |row| periodic(row)?.release_jitter_ns.p50),
+    Column::time("release_jitter_p50_ns", "release jitter p50|jitter", |row| periodic(row)?.release_jitter_ns.p50),
     Column::time("release_jitter_p99_ns", "release jitter p99", |row| periodic(row)?.release_jitter_ns.p99),
     Column::time("release_jitter_max_ns", "release jitter max", |row| periodic(row)?.release_jitter_ns.max),
     Column::number("response_p9999_ns", Unit::Time, |row| periodic(row)?.response_p9999_ns).titled("p99.99"),

@@ -11,6 +11,7 @@ mod observers;
 mod offered;
 mod one_way;
 mod parity;
+mod periods;
 mod ranking;
 mod round_trips;
 mod statements;
@@ -45,6 +46,7 @@ pub fn answer(run: &Run) -> Answer {
         .or_else(|| messages::answer(run, &pairs))
         .or_else(|| streams::answer(run, &pairs))
         .or_else(|| offered::answer(run, &pairs))
+        .or_else(|| periods::answer(run))
         .or_else(|| under_load::answer(run, &pairs));
     let mut answer = Answer { pairs, ..found.unwrap_or_else(|| vec![nothing(run)].into()) };
     let after_headline = answer.statements.len().min(1);

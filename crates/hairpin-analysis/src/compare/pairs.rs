@@ -125,7 +125,8 @@ fn baseline_by_stage(first: &CaseSummary, second: &CaseSummary) -> Option<Baseli
 /// Returns the rank of a case's value of a choice; of two cases, the one with the lower rank is the baseline. `None` if
 /// the choice is not compared.
 ///
-/// Compared for any load: the CPU idle state (baseline: as the machine is configured), the placement (same CPU, two
+/// Compared for any load: the CPU idle state (baseline: as the machine is configured), scheduling and timing of control
+/// loops, the timer slack (baseline: the longest), the placement (same CPU, two
 /// CPUs, unpinned) and the waiting (blocking or busy-polling; for one-way loads also polling). For one-way loads only:
 /// direction, connections, threads, messages per call, bytes per write, data source, arrivals of messages and pacing of
 /// the sender. Flows in both directions have the same choices.
@@ -135,6 +136,10 @@ fn rank(about: Subject, case: &Case) -> Option<u64> {
     Some(match about {
         Subject::CpuIdle => ends.cpu_idle as u64,
         Subject::Placement => ends.placement as u64,
+        Subject::Scheduling => ends.scheduling as u64,
+        // The kernel's default, the longest, is the baseline.
+        Subject::TimerSlack => u64::MAX - ends.timer_slack_ns?,
+        Subject::Timing => flow.load.periodic()?.timing as u64,
         Subject::Waiting if is_one_way || ends.waiting != Waiting::Poll => ends.waiting as u64,
         Subject::Direction if is_one_way => flow.direction as u64,
         Subject::Connections if is_one_way => u64::from(flow.connections),

@@ -23,6 +23,7 @@ mod cork_not_released;
 mod cpu_contention;
 pub(crate) mod cpu_quota;
 mod datagrams_over_mtu;
+mod deadline_misses;
 mod delayed_ack;
 mod drift;
 mod echo_stalled;
@@ -48,6 +49,7 @@ mod server_work;
 mod shared_connection;
 mod stack_dominated;
 mod strays;
+mod timer_slack;
 mod udp_receive_overrun;
 mod udp_send_overrun;
 mod unexplained_loss;
@@ -62,12 +64,12 @@ macro_rules! detectors {
 /// All detectors, each with the states of an exchange that it explains.
 pub const ALL: &[Detector] = detectors![
     aa_differs autocorking[Autocork] bufferbloat[Queueing] cold_start congestion_control[Pacing CongestionWindow]
-    cork_not_released[Cork] cpu_contention[WaitingForCpu] cpu_quota[WaitingForCpu] datagrams_over_mtu delayed_ack[DelayedAck] drift
+    cork_not_released[Cork] cpu_contention[WaitingForCpu] cpu_quota[WaitingForCpu] datagrams_over_mtu deadline_misses delayed_ack[DelayedAck] drift
     echo_stalled[ServerProgram] generator_late head_of_line_blocking limited_cpu link_drops link_late link_saturated[Queueing] machine_states
     many_small_segments[SendCall] nagle_meets_delayed_ack[Nagle DelayedAck] nagle_waits[Nagle] noisy_machine
     own_send_queue[CongestionWindow] placement_lottery rate_not_reached
     retransmission[FastRecovery TailLossProbe RetransmissionTimeout] rounds_left_out run_queue[WaitingForCpu] sender_bursts
-    server_work[ServerProgram] shared_connection stack_dominated[SendCall] strays udp_receive_overrun udp_send_overrun unexplained_loss wake_up_dominated[WakeUp]
+    server_work[ServerProgram] shared_connection stack_dominated[SendCall] strays timer_slack udp_receive_overrun udp_send_overrun unexplained_loss wake_up_dominated[WakeUp]
 ];
 
 /// Minimum share of the latency; a cause that explains less is a note.

@@ -342,6 +342,15 @@ pub fn at_rate(case: Case, rate_per_s: f64) -> Case {
     case.with(|changed| changed.primary_mut().load = changed.primary().load.paced(rate_per_s))
 }
 
+/// A control loop over TCP with a period and a deadline of 1 ms, and the kernel's timer slack.
+pub fn control_loop() -> Case {
+    let periodic = hairpin_model::Periodic { period_ns: 1_000_000, deadline_ns: 1_000_000, ..Default::default() };
+    apart(Case::ping_pong("tcp")).with(|case| {
+        case.primary_mut().load = hairpin_model::Load::Periodic { periodic, size_bytes: 4, reply_size_bytes: 4 };
+        case.ends.timer_slack_ns = Some(50_000);
+    })
+}
+
 /// `case` with its ends pinned to two CPUs.
 pub fn apart(case: Case) -> Case {
     case.with(|changed| changed.ends.placement = Placement::CrossCpu)

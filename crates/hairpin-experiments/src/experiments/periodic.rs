@@ -11,10 +11,13 @@
 //! - `absolute` timing, as with a relative sleep the wait begins late by the time since the clock was read.
 //! - the kernel's default timer slack of 50 us: what a program has that does not set it.
 
-use hairpin_model::case::Scheduling;
-use hairpin_model::periodic::{MAX_PERIOD_NS, MIN_PERIOD_NS, Overrun, Periodic, Timing};
+use hairpin_model::case::{KERNEL_TIMER_SLACK_NS, Scheduling};
+use hairpin_model::flow::{Direction, FlowRole, Observer, Source, WRITE_BYTES};
+use hairpin_model::periodic::{BackgroundLoad, MAX_PERIOD_NS, MIN_PERIOD_NS, Overrun, Periodic, Timing};
 use hairpin_model::quantities::duration_argument;
-use hairpin_model::{Case, Extent, Flow, HostCapabilities, Load, Refused, Repeat};
+use hairpin_model::{
+    Card, Case, EndSettings, Extent, Flow, HostCapabilities, Load, Placement, Reach, Refused, Repeat, Waiting,
+};
 
 use crate::budget;
 use crate::combinations::Combinations;
@@ -40,7 +43,6 @@ pub const PERIODIC: Experiment = Experiment {
 
 /// Timer slack of a thread that does not set it.
 const KERNEL_SLACK: &str = "50us";
-const KERNEL_SLACK_NS: u64 = 50_000;
 /// Fewest and most periods of a round by default.
 const COUNTS: [u64; 2] = [10, 10_000];
 
@@ -91,6 +93,11 @@ const KNOBS: &[Knob] = &[
         .print(|repeat| repeat.values(KERNEL_SLACK, |case| Some(duration_argument(case.ends.timer_slack_ns?)))),
     Knob::switch("lock-memory", "Lock the memory of both ends (mlockall)")
         .print(|repeat| repeat.values("", |case| case.ends.lock_memory.then(|| "on".to_owned()))),
+    Knob::new("load", "WHAT", KnobKind::Words(BackgroundLoad::WORDS))
+        .help("Other work on the CPUs of the ends: none, cpu (busy threads), net (a stream at full speed), both, or all")
+        .many()
+        .or(&["none"])
+        .print(|repeat| repeat.values("none", |case| Some(case.background()?.to_string()))),
     shared::WAITING,
     shared::PLACEMENT
         .help("Where both ends run: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
@@ -176,6 +183,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         .each(knobs.choices("scheduling", Scheduling::ALL), |case, policy| case.ends.scheduling = policy)
         .each(knobs.values("timer-slack"), |case, slack_ns| case.ends.timer_slack_ns = Some(slack_ns))
         .in_circumstances(knobs, capabilities, |_| true)?
+        .each(knobs.choices("load", BackgroundLoad::ALL), |case, load| set_load(case, load, capabilities))
         .each(vec![lock_memory], |case, lock_memory| case.ends.lock_memory = lock_memory)
         .with_replicates(knobs)
         .plan(&candidates, capabilities, |card| first(card.name), |case, _| planned(case))
@@ -185,7 +193,39 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 fn first(transport: &str) -> Case {
     let load = Load::Periodic { periodic: Periodic::default(), size_bytes: 4, reply_size_bytes: 4 };
     Case::of(Flow { load, ..Flow::ping_pong(transport) })
-        .with(|case| case.ends.timer_slack_ns = Some(KERNEL_SLACK_NS))
+        .with(|case| case.ends.timer_slack_ns = Some(KERNEL_TIMER_SLACK_NS))
+}
+
+/// Adds the flows of a load, whose ends have none of the loop's settings but its CPUs.
+fn set_load(case: &mut Case, load: BackgroundLoad, capabilities: &HostCapabilities) {
+    let card = |suits: fn(&Card) -> bool| {
+        let mut cards = capabilities.candidates.iter().map(|candidate| &candidate.card);
+        cards.find(|card| suits(card)).map(|card| card.name)
+    };
+    let [busy, network] =
+        [card(|card| card.cpu_only && card.reach != Reach::Process), card(|card| card.is_reference)];
+    for id in load.flows() {
+        let (transport, waiting, sent) = match *id {
+            "cpu" => (busy, Waiting::Spin, Load::Messages { size_bytes: 64, batch: 1, observer: Observer::None }),
+            _ => (network, Waiting::Poll, Load::Stream { write_size_bytes: WRITE_BYTES, source: Source::Buffer }),
+        };
+        let Some(transport) = transport else { continue };
+        // A busy thread on each of two CPUs, of which one is that of both ends.
+        let placement = match (*id, case.ends.placement) {
+            ("cpu", Placement::SameCpu) => Placement::CrossCpu,
+            (_, placement) => placement,
+        };
+        let ends = EndSettings {
+            waiting,
+            placement,
+            scheduling: Scheduling::Other,
+            timer_slack_ns: None,
+            lock_memory: false,
+            ..case.ends
+        };
+        let flow = Flow::one_way(transport, sent, Direction::Up).in_role(FlowRole::Load);
+        case.flows.push(Flow { id: (*id).into(), ends: Some(ends), ..flow });
+    }
 }
 
 /// Refuses a deadline after the end of the period, and rounds of more than a day.

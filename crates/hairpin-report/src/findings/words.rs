@@ -12,10 +12,10 @@ macro_rules! texts {
 
 const ALL: &[(&str, &str)] = texts![
     "aa-differs" "autocorking" "bufferbloat" "cold-start" "congestion-control" "cork-not-released"
-    "cpu-contention" "cpu-quota" "datagrams-over-mtu" "delayed-ack" "drift" "echo-stalled" "generator-late" "head-of-line-blocking" "limited-cpu" "link-drops" "link-late"
+    "cpu-contention" "cpu-quota" "datagrams-over-mtu" "deadline-misses" "delayed-ack" "drift" "echo-stalled" "generator-late" "head-of-line-blocking" "limited-cpu" "link-drops" "link-late"
     "link-saturated" "machine-states" "many-small-segments" "nagle-meets-delayed-ack" "nagle-waits"
     "noisy-machine" "own-send-queue" "placement-lottery" "rate-not-reached" "retransmission" "rounds-left-out"
-    "run-queue" "sender-bursts" "server-work" "shared-connection" "stack-dominated" "strays" "udp-receive-overrun" "udp-send-overrun" "unexplained-loss"
+    "run-queue" "sender-bursts" "server-work" "shared-connection" "stack-dominated" "strays" "timer-slack" "udp-receive-overrun" "udp-send-overrun" "unexplained-loss"
     "wake-up-dominated"
 ];
 

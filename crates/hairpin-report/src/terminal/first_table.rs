@@ -19,6 +19,9 @@ fn columns(kind: CaseKind, is_set_up: bool) -> Vec<Shown> {
             "latency_p50_ns latency_p50_ns~/3 latency_p99_ns/4 speed_up_against_default segments_per_exchange/1 \
              pure_acks_per_exchange/1 system_calls_per_exchange/2"
         }
+        CaseKind::Periods => {
+            "latency_p50_ns latency_p99_ns/2 release_jitter_p50_ns/1 misses longest_miss_run/3 miss_share"
+        }
         _ => {
             "latency_p50_ns latency_p50_ns~/1 latency_p99_ns latency_p999_ns/3 latency_max_ns/2 \
              cpu_ns_per_message/4"
@@ -45,7 +48,7 @@ struct Row<'r> {
 pub(super) fn tables(page: &mut Page, run: &Run) {
     link(page, run);
     let groups = ladder::groups(&run.cases);
-    for kind in [CaseKind::RoundTrips, CaseKind::Exchanges] {
+    for kind in [CaseKind::RoundTrips, CaseKind::Exchanges, CaseKind::Periods] {
         let groups: Vec<&Group<'_>> = groups.iter().filter(|group| group.kind == kind).collect();
         if !groups.is_empty() {
             show(page, kind, &groups);

@@ -220,6 +220,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         curve,
         modes: Vec::new(),
         exchanges: None,
+        periodic: None,
         one_way: None,
         over_time: None,
     };

@@ -1,0 +1,130 @@
+//! `timer-slack`: the kernel woke a control loop late to save wake-ups.
+//!
+//! Why: a thread of `SCHED_OTHER` has a timer slack, by default 50 us: its timers may expire later by this time, so that
+//! one wake-up serves several (prctl(2), `PR_SET_TIMERSLACK`). It applies to nanosleep and clock_nanosleep, not to a
+//! timerfd, and not to `SCHED_FIFO` and `SCHED_DEADLINE`. Evidence: the slack that the kernel reports, and a median release
+//! jitter that is not much smaller. The share is the slack's part of the response time. The counter-experiment sets
+//! a slack of 1 ns. Advice: the same, or another timer.
+
+use hairpin_model::case::Scheduling;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding_keys::check::NO_TIMER_SLACK;
+use hairpin_model::periodic::Timing;
+use hairpin_model::{
+    CaseSummary, CounterExperiment, Finding, FindingCard, Run, fact, fact_names, finding_keys as keys,
+};
+
+use super::support::{Hits, evidence_of, judge_by_block, paired};
+
+pub(super) const CARD: FindingCard = FindingCard {
+    code: "timer-slack",
+    about: About::Cause,
+    what: "the kernel woke a control loop late to save wake-ups (timer slack)",
+    why: "every release of the loop is late by up to the slack, which a call or another timer avoids",
+};
+
+/// Minimum slack to report, in ns. The kernel's default is 50 us.
+const MIN_SLACK_NS: f64 = 5_000.0;
+/// Minimum median release jitter, as a share of the slack.
+const MIN_JITTER: f64 = 0.5;
+/// Minimum share of the response time to report.
+const MIN_SHARE: f64 = 0.1;
+
+struct Slack {
+    slack_ns: f64,
+    jitter_ns: f64,
+}
+
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, slack);
+    let Some(first) = hits.first() else { return Vec::new() };
+    let Slack { slack_ns, jitter_ns } = first.data;
+    let experiment = without_slack(first.case);
+    let proved = judge_by_block(run, first.case, &experiment, slack_ns.min(jitter_ns), |measured| {
+        Some(measured.primary().figures.lateness_ns?.p50)
+    });
+    vec![Finding {
+        evidence: vec![
+            evidence_of(first.case, keys::TIMER_SLACK, slack_ns),
+            evidence_of(first.case, keys::RELEASE_JITTER, jitter_ns),
+        ],
+        counter_experiment: Some(experiment),
+        proved,
+        ..hits.finding(&CARD, Severity::Warning)
+    }]
+}
+
+fn slack(case: &CaseSummary) -> Option<(f64, Slack)> {
+    let periodic = case.case.primary().load.periodic()?;
+    if !matches!(periodic.timing, Timing::Sleep | Timing::Absolute) || case.case.ends.scheduling != Scheduling::Other
+    {
+        return None;
+    }
+    let slack_ns = fact::number(&case.client().facts, fact_names::TIMER_SLACK_NS)?;
+    let figures = case.primary().periodic.as_ref()?;
+    let (jitter_ns, response_ns) = (figures.release_jitter_ns.p50?.value, figures.response_ns.p50?.value);
+    let share = slack_ns.min(jitter_ns) / response_ns;
+    let found = slack_ns >= MIN_SLACK_NS && jitter_ns >= MIN_JITTER * slack_ns && share >= MIN_SHARE;
+    found.then_some((share, Slack { slack_ns, jitter_ns }))
+}
+
+fn without_slack(case: &CaseSummary) -> CounterExperiment {
+    let changed = case.case.clone().with(|changed| changed.ends.timer_slack_ns = Some(1));
+    paired(NO_TIMER_SLACK, [case.case.clone(), changed])
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::{Case, Fact};
+
+    use super::*;
+    use crate::fixture::{Fixture, control_loop, paced, value};
+
+    /// Six rounds of 200 periods of 1 ms, answered after 40 us.
+    fn rounds(fixture: &mut Fixture, case: &Case, jitter_ns: u64) {
+        let slack_ns = case.ends.timer_slack_ns.map(|ns| ns as f64);
+        for block in 0..6 {
+            fixture.round_with(case, block, &paced(1_000_000, &[(jitter_ns, 40_000); 200]), |measured| {
+                let slack = slack_ns.map(|ns| Fact::number(fact_names::TIMER_SLACK_NS, ns));
+                measured.ends[0].facts.extend(slack);
+            });
+        }
+    }
+
+    fn found(change: fn(&mut Case), jitter_ns: u64) -> Vec<Finding> {
+        let mut fixture = Fixture::new();
+        rounds(&mut fixture, &control_loop().with(change), jitter_ns);
+        fixture.findings("timer-slack")
+    }
+
+    #[test]
+    fn a_jitter_of_the_slack_is_found_with_its_share_of_the_response_time() {
+        let found = found(|_| {}, 60_000);
+        assert_eq!([keys::TIMER_SLACK, keys::RELEASE_JITTER].map(|key| value(&found[0], key).round()), [5e4, 6e4]);
+        assert!((found[0].share - 0.5).abs() < 0.01, "50 of 100 us: {}", found[0].share);
+        let pair = found[0].counter_experiment.as_ref().unwrap().pair.as_ref().unwrap();
+        assert_eq!((pair[0].clone(), pair[1].ends.timer_slack_ns), (control_loop(), Some(1)));
+    }
+
+    #[test]
+    fn timers_without_slack_are_no_cause() {
+        assert_eq!(found(|_| {}, 20_000), [], "woken earlier than half of the slack");
+        assert_eq!(found(|case| case.ends.timer_slack_ns = Some(1), 60_000), []);
+        assert_eq!(found(|case| case.ends.scheduling = Scheduling::Fifo, 60_000), []);
+        let timerfd = |case: &mut Case| {
+            case.primary_mut().load.periodic_mut().unwrap().timing = Timing::Timerfd;
+        };
+        assert_eq!(found(timerfd, 60_000), []);
+    }
+
+    #[test]
+    fn the_check_compares_the_release_jitter_with_and_without_slack() {
+        for (without_ns, verdict) in [(12_000, "confirmed"), (58_000, "refuted")] {
+            let mut fixture = Fixture::new();
+            rounds(&mut fixture, &control_loop(), 60_000);
+            rounds(&mut fixture, &control_loop().with(|case| case.ends.timer_slack_ns = Some(1)), without_ns);
+            let found = fixture.findings("timer-slack").remove(0);
+            assert_eq!(found.proved.unwrap().verdict, verdict, "{without_ns}");
+        }
+    }
+}
