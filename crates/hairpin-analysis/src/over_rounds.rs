@@ -60,6 +60,11 @@ impl<'r> OverRounds<'r> {
         (0..states.count().max(1)).filter_map(of_state).collect()
     }
 
+    /// 1 - confidence of each interval.
+    pub(crate) fn alpha(&self) -> f64 {
+        self.over.alpha
+    }
+
     /// Returns the median over the rounds that have the value.
     pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
         self.median_of(&self.measured, of)

@@ -1,6 +1,7 @@
 //! Figures that only control loops have.
 
-use hairpin_model::{Flow, LatencyFigures, Measured, PeriodicCounts, PeriodicFigures};
+use hairpin_model::rare_events::{clustering, event_share};
+use hairpin_model::{Figure, Flow, LatencyFigures, Measured, PeriodicCounts, PeriodicFigures};
 use hdrhistogram::Histogram;
 
 use crate::over_rounds::OverRounds;
@@ -8,20 +9,24 @@ use crate::over_rounds::OverRounds;
 /// Minimum samples of a case for a p99.99: ten samples above it.
 const SAMPLES_FOR_P9999: u64 = 100_000;
 
-/// Computes the figures of a control loop over the measured rounds; `None` for other loads.
+/// Computes the figures of a control loop; `None` for other loads. Deadlines count in all `measured` rounds, whatever the state of
+/// the machine.
 pub(crate) fn figures(
     flow: &Flow,
     rounds: &OverRounds<'_>,
+    measured: &[&Measured],
     [response_ns, release_jitter_ns]: [LatencyFigures; 2],
     latencies: Option<&Histogram<u64>>,
 ) -> Option<PeriodicFigures> {
     flow.load.periodic()?;
-    let counts = || rounds.measured.iter().filter_map(|measured| measured.flow(&flow.id)?.periodic.as_ref());
+    let counts = || measured.iter().filter_map(|measured| measured.flow(&flow.id)?.periodic.as_ref());
     let sum = |of: fn(&PeriodicCounts) -> u64| counts().map(of).sum();
     let per_period = |measured: &Measured| {
         let periods = measured.flow(&flow.id)?.periodic.as_ref()?.periods;
         (periods > 0).then(|| measured.client().voluntary_switches as f64 / periods as f64)
     };
+    let by_blocks = clustering(counts().map(PeriodicCounts::blocks));
+    let share = event_share(sum(|counts| counts.misses), sum(|counts| counts.periods), by_blocks, rounds.alpha());
     Some(PeriodicFigures {
         release_jitter_ns,
         response_ns,
@@ -32,8 +37,8 @@ pub(crate) fn figures(
         misses: sum(|counts| counts.misses),
         skipped: sum(|counts| counts.skipped),
         longest_miss_run: counts().map(|counts| counts.longest_miss_run).max().unwrap_or(0),
-        miss_share: rounds
-            .median(|measured| measured.flow(&flow.id)?.periodic.as_ref().map(PeriodicCounts::miss_share)),
+        miss_share: (sum(|counts| counts.periods) > 0).then(|| Figure::new(share.value, share.low, share.high)),
+        effective_periods: share.effective_trials,
         wake_ups_per_period: rounds.median(per_period),
     })
 }

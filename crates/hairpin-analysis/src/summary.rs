@@ -116,7 +116,7 @@ fn flow_summary(
         curve: latencies.map(curve).unwrap_or_default(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
         exchanges: exchanges::figures(flow, over_rounds, latency_ns),
-        periodic: periodic::figures(flow, over_rounds, response_and_jitter, latencies),
+        periodic: periodic::figures(flow, over_rounds, measured, response_and_jitter, latencies),
         one_way: one_way::figures(flow, over_rounds),
         over_time: one_way::over_time(flow, measured),
         by_stream: streams::by_stream(flow, measured),

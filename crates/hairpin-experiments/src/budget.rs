@@ -204,6 +204,11 @@ impl Experiment {
     /// # Errors
     /// [`Refused`] if the knobs request something impossible.
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
+        if let Some(search) = self.search
+            && let Some(step) = (search.next)(knobs, capabilities, done.rounds)?
+        {
+            return Ok(step);
+        }
         let (mut budget, seed) = (Budget::read(knobs)?, knobs.seed()?);
         let traces = knobs.is_on("trace");
         let (mut planned, mut skipped) = (self.plan)(knobs, capabilities)?;

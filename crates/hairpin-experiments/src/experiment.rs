@@ -1,6 +1,8 @@
 //! The interface of an experiment.
 
-use hairpin_model::{Case, HostCapabilities, PlannedTraffic, Refused, RoundOrder, RoundRecord, Skipped};
+use hairpin_model::{
+    Case, FoundPeriod, HostCapabilities, PeriodSearchPlan, PlannedTraffic, Refused, RoundOrder, RoundRecord, Skipped,
+};
 
 use crate::knob::Knob;
 use crate::knobs::Knobs;
@@ -19,6 +21,19 @@ pub struct Experiment {
     pub repeats: fn(&Case) -> bool,
     /// Adds cases that depend on the results of the cases planned so far.
     pub refine: Option<Refine>,
+    /// Plans each round from the results of all earlier ones, in place of blocks of all cases, if the knobs ask for it.
+    pub search: Option<Search>,
+}
+
+/// A search for one value, one case after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// Returns the next rounds; `None` if the knobs ask for no search.
+    pub next: fn(&Knobs, &HostCapabilities, &[RoundRecord]) -> Result<Option<Step>, Refused>,
+    /// Returns what is searched, to announce it.
+    pub plan: fn(&Knobs) -> Option<PeriodSearchPlan>,
+    /// Returns the result of these rounds.
+    pub found: fn(&Knobs, &[RoundRecord]) -> Option<FoundPeriod>,
 }
 
 /// Returns more cases, given the knobs, the first plan and the rounds done; an empty list ends the experiment.

@@ -41,6 +41,19 @@ impl Knobs {
         Ok(Self { entries })
     }
 
+    /// Returns the same values with another one for a knob.
+    ///
+    /// # Errors
+    /// [`Refused`] for an invalid value.
+    pub fn with(&self, name: &str, text: String) -> Result<Self, Refused> {
+        let mut changed = self.clone();
+        for entry in changed.entries.iter_mut().filter(|entry| entry.knob.name == name) {
+            entry.given = false;
+            entry.set(vec![text.clone()])?;
+        }
+        Ok(changed)
+    }
+
     /// Whether the user set the knob.
     pub fn is_given(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.given)

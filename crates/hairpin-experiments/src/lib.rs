@@ -13,6 +13,7 @@ pub mod evidence;
 pub mod exchange_time;
 pub mod experiment;
 pub mod experiments;
+pub mod find_period;
 pub mod knee;
 pub mod knob;
 pub mod knobs;

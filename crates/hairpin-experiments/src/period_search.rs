@@ -66,8 +66,8 @@ pub enum Found {
     Confirmed { period_ns: u64, misses: EventShare },
     /// The last candidate seemed to hold, but the interval on fresh data is not below the limit.
     NotConfirmed { period_ns: u64, misses: EventShare },
-    /// In the longest time of a confirmation only this share could be shown.
-    TooFewPeriods { period_ns: u64, periods: u64, smallest_share: f64 },
+    /// In the longest time of a confirmation, no more than this could be shown, without a single miss.
+    TooFewPeriods { period_ns: u64, periods: u64, provable: EventShare },
     /// Not even the longest period holds.
     NoneHolds,
 }
@@ -77,6 +77,11 @@ impl PeriodSearch {
     pub fn next(&self, trials: &[Trial]) -> Next {
         let mut replay = Replay { search: *self, trials, done: 0 };
         replay.run().map_or_else(|next| next, Next::Done)
+    }
+
+    /// Returns the fewest periods, without a miss, that confirm one.
+    pub fn confirming_periods(&self) -> u64 {
+        ((INTERVAL_ALPHA / 2.0).ln() / (-self.max_misses).ln_1p()).ceil() as u64
     }
 
     fn last(&self) -> u32 {
@@ -146,8 +151,9 @@ impl Replay<'_> {
         if event_share(misses, periods, glance.clustering, ALPHA).low > max_misses {
             return Ok(false);
         }
-        let trial =
-            self.trial(Next::Explore { period_ns, periods: self.search.periods(EXPLORED_MISSES, MIN_EXPLORED) })?;
+        let affordable = (self.search.max_confirmation_ns / period_ns).max(1);
+        let explored = self.search.periods(EXPLORED_MISSES, MIN_EXPLORED).min(affordable);
+        let trial = self.trial(Next::Explore { period_ns, periods: explored })?;
         let share = (misses + trial.misses) as f64 / (periods + trial.periods) as f64;
         Ok(share <= max_misses / 2.0)
     }
@@ -158,9 +164,9 @@ impl Replay<'_> {
         let explored = near.map(|trial| trial.clustering).fold(1.0, f64::max);
         let affordable = search.max_confirmation_ns / period_ns;
         let periods = search.periods(CONFIRMED_MISSES * explored, MIN_CONFIRMED).min(affordable);
-        let without_misses = event_share(0, periods, explored, INTERVAL_ALPHA).high;
-        if without_misses >= search.max_misses {
-            return Ok(Found::TooFewPeriods { period_ns, periods, smallest_share: without_misses });
+        let provable = event_share(0, periods, explored, INTERVAL_ALPHA);
+        if provable.high >= search.max_misses {
+            return Ok(Found::TooFewPeriods { period_ns, periods, provable });
         }
         let trial = self.trial(Next::Confirm { period_ns, periods })?;
         let clustering = explored.max(trial.clustering);

@@ -120,13 +120,21 @@ fn a_confirmation_that_cannot_show_the_limit_says_what_it_could_show() {
     let short = PeriodSearch { max_confirmation_ns: 1_000_000_000, ..search(0.001) };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let (found, trials) = found(short, Loop { shape: 24.0, mean_run: 1.0 }, &mut random);
-    let Found::TooFewPeriods { period_ns, periods, smallest_share } = found else { panic!("{found:?}") };
+    let Found::TooFewPeriods { period_ns, periods, provable } = found else { panic!("{found:?}") };
     assert_eq!(periods, 1_000_000_000 / period_ns);
     // Independent periods without a miss show 1 - 0.025^(1/n); clusters, less.
     let independent = 1.0 - 0.025_f64.powf(1.0 / periods as f64);
-    assert!((independent..2.0 * independent).contains(&smallest_share), "{smallest_share} {independent}");
-    assert!(smallest_share > 0.001);
+    assert!((independent..2.0 * independent).contains(&provable.high), "{provable:?}");
+    assert!(provable.high > 0.001);
     assert!(trials.iter().all(|trial| trial.period_ns <= period_ns * 2));
+}
+
+#[test]
+fn the_announced_periods_without_a_miss_confirm_and_one_fewer_does_not() {
+    let confirming = search(0.001).confirming_periods();
+    assert_eq!(confirming, 3688);
+    let shown = |periods| hairpin_model::rare_events::event_share(0, periods, 1.0, 0.05).high;
+    assert!(shown(confirming) <= 0.001 && shown(confirming - 1) > 0.001);
 }
 
 #[test]

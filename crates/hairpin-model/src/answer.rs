@@ -92,6 +92,8 @@ pub enum Statement {
     Unequal { conditions: Vec<Unequal> },
     /// The figures of the only case.
     Single { case: String },
+    /// The result of a search for the shortest period of a control loop: see [`crate::run::Run::periodic`].
+    ShortestPeriod,
     /// The largest part of the latency budget of a case.
     Budget { case: String },
     /// A finding that explains a figure of `case`.

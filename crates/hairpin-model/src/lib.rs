@@ -138,7 +138,7 @@ pub use one_way::{
 };
 pub use options::{Effective, Options, ValueKind};
 pub use parse::{Inexact, Unit};
-pub use periodic::{Periodic, PeriodicCounts, PeriodicFigures};
+pub use periodic::{FoundPeriod, PeriodSearchPlan, Periodic, PeriodicCounts, PeriodicFigures};
 pub use phases::{
     AddedFigures, ByPhase, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, PhaseFigures, PhaseLengths,
     PhaseUsage, PhasesOfCase, ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Responsiveness,

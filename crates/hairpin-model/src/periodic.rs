@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::LatencyFigures;
 use crate::fields::is_default;
 use crate::figure::Figure;
+use crate::rare_events::Blocks;
 use crate::words;
 
 words! {
@@ -118,10 +119,74 @@ impl PeriodicCounts {
         Self { block_periods: 1, misses_by_block: Vec::with_capacity(MAX_MISS_BLOCKS), ..Self::default() }
     }
 
+    /// The complete blocks.
+    pub fn blocks(&self) -> Blocks<'_> {
+        let complete = self.periods.checked_div(self.block_periods).unwrap_or(0);
+        let complete = usize::try_from(complete).unwrap_or(usize::MAX).min(self.misses_by_block.len());
+        Blocks { trials: self.block_periods, events: &self.misses_by_block[..complete] }
+    }
+
     /// Share of missed periods, 0 to 1; 0 without periods.
     pub fn miss_share(&self) -> f64 {
         if self.periods == 0 { 0.0 } else { self.misses as f64 / self.periods as f64 }
     }
+}
+
+/// A search of the shortest period at which few enough deadlines are missed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct PeriodSearchPlan {
+    pub shortest_ns: u64,
+    pub longest_ns: u64,
+    /// Limit of the share of missed deadlines, above 0 and below 1.
+    pub max_misses: f64,
+    /// Fewest periods, without a miss, that confirm a period.
+    pub confirming_periods: u64,
+    /// Longest time of a confirmation, in ns.
+    pub max_confirmation_ns: u64,
+}
+
+words! {
+    /// How a search for the shortest period ended.
+    #[derive(Default)]
+    pub enum SearchEnd: "end" {
+        /// On fresh data the interval of the share of misses is below the limit.
+        Confirmed = "confirmed",
+        /// It is not, although exploration suggested so.
+        NotConfirmed = "not-confirmed",
+        /// The time does not suffice to show the limit; `misses.high` is the least share that it could show.
+        TooFewPeriods = "too-few-periods",
+        /// The loop misses more deadlines even at the longest period.
+        NoneHolds = "none-holds",
+        /// The search was interrupted, or rounds failed.
+        #[default]
+        Incomplete = "incomplete",
+    }
+}
+
+/// The result of a search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct FoundPeriod {
+    /// The identity of the case with the period; null without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
+    /// The shortest period that holds, or the last candidate if `confirmed` is false; null without one.
+    pub smallest_period_ns: Option<u64>,
+    /// Share of missed deadlines in the confirmation, with its interval by blocks of periods.
+    pub misses: Option<Figure>,
+    /// Periods of the confirmation.
+    pub periods: u64,
+    /// Limit of the share of missed deadlines.
+    pub max_misses: f64,
+    /// Probability that a search does not confirm a period that misses more.
+    pub confidence: f64,
+    pub confirmed: bool,
+    pub end: SearchEnd,
+    /// Release jitter at the period, over all rounds.
+    pub release_jitter_ns: Option<LatencyFigures>,
+    /// Response time at the period, over all rounds.
+    pub response_ns: Option<LatencyFigures>,
+    /// Most consecutive misses at the period in one round.
+    pub longest_miss_run: u64,
 }
 
 /// Figures of a control loop over the rounds of a case.
@@ -141,8 +206,10 @@ pub struct PeriodicFigures {
     pub skipped: u64,
     /// Most consecutive misses of a round.
     pub longest_miss_run: u64,
-    /// Share of missed periods in a round, 0 to 1.
+    /// Share of missed periods over all rounds, 0 to 1, with its interval by blocks of periods.
     pub miss_share: Option<Figure>,
+    /// Number of independent periods that tell as much about the share.
+    pub effective_periods: f64,
     /// Times that the client slept per period (voluntary context switches).
     pub wake_ups_per_period: Option<Figure>,
 }

@@ -13,6 +13,7 @@ use crate::fields::at_least_one;
 use crate::finding::Finding;
 use crate::machine::Machine;
 use crate::parse::duration_ns;
+use crate::periodic::{FoundPeriod, PeriodSearchPlan};
 use crate::round::RoundRecord;
 use crate::summary::{CaseSummary, Comparison};
 use crate::trace::End;
@@ -67,6 +68,9 @@ pub struct Plan {
     /// The needs for which a transport is to be chosen; null for other questions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<Needs>,
+    /// The search for the shortest period of a control loop; null for other questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period_search: Option<PeriodSearchPlan>,
     /// Whether the run has fewer rounds than an ordinary run.
     #[serde(default)]
     pub quick: bool,
@@ -116,6 +120,7 @@ impl Default for Plan {
             seconds: 0.0,
             sends: PlannedTraffic::default(),
             needs: None,
+            period_search: None,
             quick: false,
             alpha: five_percent(),
             rounds_ordered: 0,
@@ -175,6 +180,9 @@ pub struct Run {
     pub comparisons: Vec<Comparison>,
     /// Findings that explain the figures, largest share first.
     pub findings: Vec<Finding>,
+    /// The result of the search for the shortest period; null for other questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periodic: Option<FoundPeriod>,
     /// The answer in words, and pairs of cases; empty while the run is in progress, and in runs of earlier versions.
     #[serde(default)]
     pub answer: Answer,

@@ -9,8 +9,8 @@ use hairpin_model::round::{Purpose, RoundRecord};
 use hairpin_model::run::State;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, Plan, PlannedTraffic, Run, Skipped, Tool,
-    finding_keys as keys, path,
+    CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, PeriodSearchPlan, Plan, PlannedTraffic, Run,
+    Skipped, Tool, finding_keys as keys, path,
 };
 
 use crate::hosts;
@@ -350,6 +350,9 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
 
 /// Returns the forecast of a run: `26 cases, 208 rounds, about 19 s`; for one-way loads also `sends about 32 MiB`.
 pub fn announcement(plan: &Plan, cases: usize) -> String {
+    if let Some(search) = &plan.period_search {
+        return searching(search);
+    }
     let quick = if plan.quick { "quick run: " } else { "" };
     let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
     let (cases, rounds) = (counted(cases as u64, "case"), counted(plan.rounds, "round"));
@@ -364,6 +367,22 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
         }
     };
     format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}", plan.seconds.ceil())
+}
+
+/// Announces a search and what a confirmation costs.
+fn searching(search: &PeriodSearchPlan) -> String {
+    let (limit, periods) = (quantities::share(search.max_misses), search.confirming_periods);
+    let [shortest, longest, most] =
+        [search.shortest_ns, search.longest_ns, search.max_confirmation_ns].map(quantities::exact_duration);
+    let costs = [1_000_000, 10_000_000].map(|period_ns| {
+        format!("{} at {}", quantities::duration((periods * period_ns) as f64), quantities::exact_duration(period_ns))
+    });
+    format!(
+        "Searches periods from {shortest} to {longest}. To confirm less than {limit} of misses takes at least {} periods \
+         without a miss: {}; a confirmation takes at most {most}",
+        quantities::count(periods),
+        costs.join(", ")
+    )
 }
 
 /// Returns name, version, commit and build in one line.

@@ -211,6 +211,8 @@ impl Measurement<'_> {
     }
 
     fn summarize(&mut self) {
+        let search = self.experiment.search;
+        self.run.periodic = search.and_then(|search| (search.found)(self.knobs, &self.run.rounds));
         summarize_run(&mut self.run, &self.digest, self.experiments);
     }
 
@@ -426,11 +428,23 @@ pub(crate) fn summarize_run(run: &mut Run, digest: &Digest, own: &'static [Exper
     run.cases = digest.summaries(&plan_order, &run.cards, &run.rounds, &states, run.plan.alpha);
     run.machine = states.machine.clone();
     run.comparisons = comparisons(&run.cases, run.plan.alpha);
+    fill_found(run);
     run.findings = findings(run);
     command::fill_in(run, own.iter().chain(experiments::ALL));
     word_findings(run);
     run.answer = answer(run);
     words::write_answer(run);
+}
+
+/// Fills in the figures of the case that a search found.
+fn fill_found(run: &mut Run) {
+    let Run { cases, periodic: Some(found), .. } = run else { return };
+    let of_case = |case: &&CaseSummary| Some(&case.id) == found.case.as_ref();
+    if let Some(figures) = cases.iter().find(of_case).and_then(|case| case.primary().periodic.as_ref()) {
+        found.release_jitter_ns = Some(figures.release_jitter_ns);
+        found.response_ns = Some(figures.response_ns);
+        found.longest_miss_run = figures.longest_miss_run;
+    }
 }
 
 /// Writes the texts of findings and of reasons for invalid cases, replacing saved texts.

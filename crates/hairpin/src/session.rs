@@ -340,6 +340,7 @@ impl<'a> Session<'a> {
                 question: self.experiment.question.to_owned(),
                 knobs: knobs_applied(knobs, capabilities)?,
                 needs: which::needs(self.experiment, knobs, capabilities),
+                period_search: self.experiment.search.and_then(|search| (search.plan)(knobs)),
                 quick: knobs.is_on("quick"),
                 alpha: if knobs.is_given("until") { ALPHA_OF_A_LOOK } else { Plan::default().alpha },
                 ..Plan::default()

@@ -24,6 +24,7 @@ const THREE_FLOWS: Experiment = Experiment {
     plan,
     repeats: |_| false,
     refine: None,
+    search: None,
 };
 
 /// Messages of each flow, and of its warm-up.

@@ -1,6 +1,6 @@
 //! Answers runs of control loops: misses, response time and release jitter of each loop, the one with the fewest misses first.
 
-use hairpin_model::{Answer, CaseSummary, Run};
+use hairpin_model::{Answer, CaseSummary, Run, Statement};
 
 use super::statements::{answer_from, single};
 
@@ -9,6 +9,10 @@ const MAX_LOOPS: usize = 4;
 
 /// Returns the answer; `None` if no control loop is usable.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
+    if let Some(found) = &run.periodic {
+        let row = found.case.as_ref().and_then(|id| run.cases.iter().find(|row| row.id == *id));
+        return answer_from([Statement::ShortestPeriod].into_iter().chain(row.map(single)).collect());
+    }
     let missed = |row: &CaseSummary| {
         let figures = row.primary().periodic.as_ref()?;
         (figures.periods > 0).then(|| figures.misses as f64 / figures.periods as f64)

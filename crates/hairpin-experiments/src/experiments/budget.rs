@@ -32,6 +32,7 @@ pub const BUDGET: Experiment = Experiment {
     // The rounds that check its findings are ordinary round trips.
     repeats: |_| false,
     refine: None,
+    search: None,
 };
 
 const DEFAULT_COUNT: u64 = 16_000;

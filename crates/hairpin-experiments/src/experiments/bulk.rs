@@ -30,6 +30,7 @@ pub const BULK: Experiment = Experiment {
     plan,
     repeats: |case| matches!(case.primary().load, Load::Stream { .. }),
     refine: None,
+    search: None,
 };
 
 const KNOBS: &[Knob] = &[

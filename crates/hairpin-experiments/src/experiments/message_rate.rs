@@ -27,6 +27,7 @@ pub const MESSAGE_RATE: Experiment = Experiment {
     plan,
     repeats: |case| matches!(case.primary().load, Load::Messages { observer: Observer::Sampled, .. }),
     refine: None,
+    search: None,
 };
 
 /// Maximum messages per call: `UIO_MAXIOV` (linux/uio.h), the limit of sendmmsg(2).

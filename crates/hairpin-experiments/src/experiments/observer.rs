@@ -28,6 +28,7 @@ pub const OBSERVER: Experiment = Experiment {
     plan,
     repeats: |case| matches!(case.primary().load, Load::Messages { observer, .. } if observer != Observer::Sampled),
     refine: None,
+    search: None,
 };
 
 const KNOBS: &[Knob] = &[

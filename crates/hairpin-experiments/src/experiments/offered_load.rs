@@ -29,6 +29,7 @@ pub const OFFERED_LOAD: Experiment = Experiment {
     plan,
     repeats: |case| matches!(case.primary().load, Load::Offered { .. }) && case.primary().wires() == 1,
     refine: Some(refine_rates),
+    search: None,
 };
 
 const KNOBS: &[Knob] = &[

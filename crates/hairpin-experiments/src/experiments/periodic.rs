@@ -21,7 +21,8 @@ use hairpin_model::{
 
 use crate::budget;
 use crate::combinations::Combinations;
-use crate::experiment::{Experiment, Planning};
+use crate::experiment::{Experiment, Planning, Search};
+use crate::find_period;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
@@ -39,6 +40,11 @@ pub const PERIODIC: Experiment = Experiment {
     plan,
     repeats: |case| case.primary().load.periodic().is_some(),
     refine: None,
+    search: Some(Search {
+        next: |knobs, capabilities, done| find_period::next(plan, knobs, capabilities, done),
+        plan: find_period::search_plan,
+        found: find_period::found,
+    }),
 };
 
 /// Timer slack of a thread that does not set it.
@@ -50,13 +56,15 @@ const KNOBS: &[Knob] = &[
     shared::TRANSPORT
         .help("Transports, separated by commas, or all [default: the reference transport and unreliable IPv4]"),
     Knob::new("period", "TIME", KnobKind::Duration { min_ns: MIN_PERIOD_NS, max_ns: MAX_PERIOD_NS })
-        .help("Time between two releases of the loop, 1us to 1h")
+        .help("Time between two releases of the loop, 1us to 1h; with --find the range, as 200us,20ms [100us,1s]")
         .many()
         .or(&["1ms"])
         .print(|repeat| print_loop(repeat, "", |own| duration_argument(own.period_ns))),
     Knob::new("deadline", "TIME", KnobKind::Duration { min_ns: 1, max_ns: MAX_PERIOD_NS })
         .help("Time from a release within which the last answer must arrive [default: the period]")
         .print(|repeat| repeat.values("", |case| own_deadline(case.primary().load.periodic()?))),
+    find_period::FIND,
+    find_period::MISSES,
     Knob::new("overrun", "WHAT", KnobKind::Words(Overrun::WORDS))
         .help("After a cycle that was too long: skip the releases that have passed, catch-up, or all")
         .many()
@@ -162,6 +170,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     if !knobs.is_given("transport") {
         candidates.retain(|candidate| one_way::is_reference_or_lossy(&candidate.card));
         candidates = selection::reaching(candidates, capabilities);
+        candidates.truncate(if knobs.is_on("find") { 1 } else { usize::MAX });
     }
     let planned = |case: Case| {
         let period_ns = case.primary().load.periodic().map_or(1, |own| own.period_ns);

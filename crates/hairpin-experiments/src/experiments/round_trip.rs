@@ -38,6 +38,7 @@ pub const ROUND_TRIP: Experiment = Experiment {
         is_round_trip && !case.is_under_load() && case.primary().opening.is_none()
     },
     refine: None,
+    search: None,
 };
 
 /// Warm-up in messages if no CPU sleeps between them.

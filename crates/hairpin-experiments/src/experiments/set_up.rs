@@ -30,6 +30,7 @@ pub const SET_UP: Experiment = Experiment {
     plan,
     repeats: |case| !case.is_under_load() && case.primary().opening.is_some(),
     refine: None,
+    search: None,
 };
 
 /// The transports that are compared by default, as far as they are built in.

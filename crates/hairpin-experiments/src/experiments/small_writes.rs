@@ -41,6 +41,7 @@ pub const SMALL_WRITES: Experiment = Experiment {
     plan,
     repeats: |case| case.primary().load.exchange().is_some(),
     refine: None,
+    search: None,
 };
 
 /// Default measured time of a round, in ns.

@@ -30,6 +30,7 @@ pub const STREAMS: Experiment = Experiment {
     plan,
     repeats: |case| matches!(case.primary().load, Load::Offered { .. }) && case.primary().wires() > 1,
     refine: None,
+    search: None,
 };
 
 /// The transports that are compared by default, as far as they are built in.

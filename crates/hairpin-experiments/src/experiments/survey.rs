@@ -33,6 +33,7 @@ pub const SURVEY: Experiment = Experiment {
     // `round-trip` repeats the cases, because the survey cannot select single ones.
     repeats: |_| false,
     refine: None,
+    search: None,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

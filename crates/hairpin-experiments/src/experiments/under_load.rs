@@ -43,6 +43,7 @@ pub const UNDER_LOAD: Experiment = Experiment {
     plan,
     repeats: Case::is_under_load,
     refine: None,
+    search: None,
 };
 
 /// The value of `--load-rate` that selects full speed.

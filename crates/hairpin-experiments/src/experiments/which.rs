@@ -41,6 +41,7 @@ pub const WHICH: Experiment = Experiment {
     // `offered-load` and `round-trip` repeat the cases.
     repeats: |_| false,
     refine: None,
+    search: None,
 };
 
 const KNOBS: &[Knob] = &[

@@ -14,6 +14,7 @@ pub const ONE_WAY: Experiment = Experiment {
     plan,
     repeats: |_| false,
     refine: None,
+    search: None,
 };
 
 const KNOBS: &[Knob] = &[

@@ -113,7 +113,7 @@ const TABLES: &[TableSpec] = &[
         is_set_up: false,
         title: "Control loops",
         remark: "response time: from a release to the last answer; missed: share of periods without it by the \
-                 deadline, median of rounds; run: most consecutive misses",
+                 deadline; run: most consecutive misses",
         columns: "latency_p50_ns latency_p50_ns~/4 latency_p99_ns latency_p999_ns/2 response_p9999_ns/3 \
                   latency_max_ns/1 periods/5 misses miss_share longest_miss_run",
         below: |_, _, _| {},

@@ -6,6 +6,7 @@ mod figures;
 mod headline;
 mod observers;
 mod one_way;
+mod periods;
 mod under_load;
 
 use hairpin_model::answer::Unequal;
@@ -55,6 +56,7 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::NotRanked { injected_fault, .. } => Some(not_ranked(*injected_fault)),
         Said::Unequal { conditions } => Some(unequal(conditions)),
         Said::Single { case } => Some(single(row(case)?)),
+        Said::ShortestPeriod => periods::shortest(run),
         Said::Budget { case } => Some(budget(row(case)?)),
         Said::Finding { code, case } => finding(run, code, row(case)?),
         Said::Best { cases, verdict } => best(run, &rows(cases), *verdict),
