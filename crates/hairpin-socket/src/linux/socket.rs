@@ -1,0 +1,123 @@
+//! The settings of a socket.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{kernel, system};
+use crate::profile::Profile;
+use crate::report::{Ended, Outcome, Setting, Status, Value};
+
+/// The kinds of sockets on which the settings depend.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Tcp,
+    Unix,
+    Other,
+}
+
+pub(crate) fn apply_to_socket(profile: &Profile, socket: &(impl AsFd + ?Sized)) -> Vec<Outcome> {
+    let socket = socket.as_fd();
+    let outcome = |(setting, wanted): (Setting, Value)| {
+        let number = match &wanted {
+            Value::Switch(on) => u64::from(*on),
+            Value::Number(number) => *number,
+            Value::Cpus(_) | Value::Class(..) => 0,
+        };
+        let ended = request(socket, profile.raises_buffers, setting, number);
+        let shown =
+            |now| if matches!(wanted, Value::Switch(_)) { Value::Switch(now != 0) } else { Value::Number(now) };
+        let effective = read(socket, setting).map(shown);
+        Outcome::new(setting, wanted, effective, ended)
+    };
+    profile.requests(false).map(outcome).collect()
+}
+
+fn request(socket: BorrowedFd<'_>, raises_buffers: bool, setting: Setting, wanted: u64) -> Ended {
+    let (kind, before) = (kind(socket), read(socket, setting));
+    let buffer = limits(setting);
+    let not_raised = buffer.filter(|_| raises_buffers).and_then(|limits| not_raised(kind, limits, wanted, before));
+    if let Some(reason) = useless(socket, kind, setting).map(str::to_owned).or(not_raised) {
+        return (Status::NotRequested, Some(reason));
+    }
+    if let Err(error) = system::set_option(socket, number(setting), i32::try_from(wanted).unwrap_or(i32::MAX)) {
+        let hint = if error.raw_os_error() == Some(libc::EPERM) { " (hint: needs CAP_NET_ADMIN)" } else { "" };
+        return (Status::Refused, Some(format!("{error}{hint}")));
+    }
+    let now = read(socket, setting);
+    match buffer {
+        Some(_) if now == Some(2 * wanted) => {
+            (Status::Applied, Some("doubled for bookkeeping (socket(7))".to_owned()))
+        }
+        Some(_) if now > Some(2 * wanted) => (Status::Differs, Some("the kernel's minimum".to_owned())),
+        Some((limit, _)) => {
+            let value = kernel::sysctl(limit).map_or("unknown".to_owned(), |value| value.to_string());
+            (Status::Differs, Some(format!("limited by {limit} = {value}, then doubled")))
+        }
+        None if now != Some(wanted) => (Status::Differs, None),
+        None if setting == Setting::QuickAck => {
+            (Status::Applied, Some("does not last: the kernel leaves it when it sees a dialogue (tcp(7))".to_owned()))
+        }
+        None => (Status::Applied, None),
+    }
+}
+
+/// Why a setting can have no effect on this socket.
+fn useless(socket: BorrowedFd<'_>, kind: Kind, setting: Setting) -> Option<&'static str> {
+    match (kind, setting) {
+        (Kind::Unix | Kind::Other, Setting::NoDelay | Setting::QuickAck | Setting::NotSentLowat) => {
+            Some("only TCP has it")
+        }
+        (Kind::Unix, Setting::ReceiveBuffer) => Some("data waits in the sender's buffer (unix(7))"),
+        (Kind::Unix, Setting::Priority) => Some("a Unix socket sends no packets"),
+        (_, Setting::BusyPoll) => {
+            let queue = system::option(socket, (libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID));
+            let reason = "no device queue: SO_INCOMING_NAPI_ID is 0, as on loopback and before the first packet";
+            queue.is_ok_and(|id| id == 0).then_some(reason)
+        }
+        _ => None,
+    }
+}
+
+/// Why a buffer is not raised: without the option, which ends its autotuning, it is or becomes as large.
+fn not_raised(kind: Kind, (limit, tuned): (&str, &str), wanted: u64, before: Option<u64>) -> Option<String> {
+    let granted = 2 * kernel::sysctl(limit).map_or(wanted, |limit| wanted.min(limit.unsigned_abs()));
+    if before? >= granted {
+        return Some("as large already".to_owned());
+    }
+    let up_to = kernel::sysctl(tuned).filter(|up_to| kind == Kind::Tcp && up_to.unsigned_abs() >= granted)?;
+    Some(format!("the kernel raises it up to {up_to} B ({tuned}), unless it is set: to {granted} B at most"))
+}
+
+fn kind(socket: BorrowedFd<'_>) -> Kind {
+    let read = |name| system::option(socket, (libc::SOL_SOCKET, name)).unwrap_or(-1);
+    match (read(libc::SO_DOMAIN), read(libc::SO_PROTOCOL)) {
+        (libc::AF_UNIX, _) => Kind::Unix,
+        (_, libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => Kind::Tcp,
+        _ => Kind::Other,
+    }
+}
+
+fn read(socket: BorrowedFd<'_>, setting: Setting) -> Option<u64> {
+    system::option(socket, number(setting)).ok().map(|value| value.cast_unsigned().into())
+}
+
+/// Of a buffer: the limit of the option, and the limits of TCP's autotuning.
+fn limits(setting: Setting) -> Option<(&'static str, &'static str)> {
+    match setting {
+        Setting::SendBuffer => Some(("net.core.wmem_max", "net.ipv4.tcp_wmem")),
+        Setting::ReceiveBuffer => Some(("net.core.rmem_max", "net.ipv4.tcp_rmem")),
+        _ => None,
+    }
+}
+
+/// Level and number of the option.
+fn number(setting: Setting) -> (i32, i32) {
+    match setting {
+        Setting::NoDelay => (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+        Setting::QuickAck => (libc::IPPROTO_TCP, libc::TCP_QUICKACK),
+        Setting::NotSentLowat => (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+        Setting::SendBuffer => (libc::SOL_SOCKET, libc::SO_SNDBUF),
+        Setting::ReceiveBuffer => (libc::SOL_SOCKET, libc::SO_RCVBUF),
+        Setting::BusyPoll => (libc::SOL_SOCKET, libc::SO_BUSY_POLL),
+        _ => (libc::SOL_SOCKET, libc::SO_PRIORITY),
+    }
+}
