@@ -1,4 +1,6 @@
 //! A client of an echo server, for low latency: `cargo run --example echo-client -- HOST:PORT`
+#![allow(clippy::print_stdout, reason = "it shows the reports")]
+
 use std::io::{Read, Result, Write};
 use std::net::TcpStream;
 

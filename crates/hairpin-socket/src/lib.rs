@@ -1,3 +1,4 @@
+//! Profiles for sockets and threads, with what took effect and why.
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 

@@ -6,14 +6,6 @@ use super::{kernel, system};
 use crate::profile::Profile;
 use crate::report::{Ended, Outcome, Setting, Status, Value};
 
-/// The kinds of sockets on which the settings depend.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Tcp,
-    Unix,
-    Other,
-}
-
 pub(crate) fn apply_to_socket(profile: &Profile, socket: &(impl AsFd + ?Sized)) -> Vec<Outcome> {
     let socket = socket.as_fd();
     let outcome = |(setting, wanted): (Setting, Value)| {
@@ -32,10 +24,10 @@ pub(crate) fn apply_to_socket(profile: &Profile, socket: &(impl AsFd + ?Sized)) 
 }
 
 fn request(socket: BorrowedFd<'_>, raises_buffers: bool, setting: Setting, wanted: u64) -> Ended {
-    let (kind, before) = (kind(socket), read(socket, setting));
+    let before = read(socket, setting);
     let buffer = limits(setting);
-    let not_raised = buffer.filter(|_| raises_buffers).and_then(|limits| not_raised(kind, limits, wanted, before));
-    if let Some(reason) = useless(socket, kind, setting).map(str::to_owned).or(not_raised) {
+    let not_raised = buffer.filter(|_| raises_buffers).and_then(|limits| not_raised(socket, limits, wanted, before));
+    if let Some(reason) = useless(socket, setting).map(str::to_owned).or(not_raised) {
         return (Status::NotRequested, Some(reason));
     }
     if let Err(error) = system::set_option(socket, number(setting), i32::try_from(wanted).unwrap_or(i32::MAX)) {
@@ -61,14 +53,16 @@ fn request(socket: BorrowedFd<'_>, raises_buffers: bool, setting: Setting, wante
 }
 
 /// Why a setting can have no effect on this socket.
-fn useless(socket: BorrowedFd<'_>, kind: Kind, setting: Setting) -> Option<&'static str> {
-    match (kind, setting) {
-        (Kind::Unix | Kind::Other, Setting::NoDelay | Setting::QuickAck | Setting::NotSentLowat) => {
-            Some("only TCP has it")
+fn useless(socket: BorrowedFd<'_>, setting: Setting) -> Option<&'static str> {
+    let is_unix =
+        system::option(socket, (libc::SOL_SOCKET, libc::SO_DOMAIN)).is_ok_and(|domain| domain == libc::AF_UNIX);
+    match setting {
+        Setting::NoDelay | Setting::QuickAck | Setting::NotSentLowat => {
+            (!is_tcp(socket)).then_some("only TCP has it")
         }
-        (Kind::Unix, Setting::ReceiveBuffer) => Some("data waits in the sender's buffer (unix(7))"),
-        (Kind::Unix, Setting::Priority) => Some("a Unix socket sends no packets"),
-        (_, Setting::BusyPoll) => {
+        Setting::ReceiveBuffer => is_unix.then_some("data waits in the sender's buffer (unix(7))"),
+        Setting::Priority => is_unix.then_some("a Unix socket sends no packets"),
+        Setting::BusyPoll => {
             let queue = system::option(socket, (libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID));
             let reason = "no device queue: SO_INCOMING_NAPI_ID is 0, as on loopback and before the first packet";
             queue.is_ok_and(|id| id == 0).then_some(reason)
@@ -78,22 +72,23 @@ fn useless(socket: BorrowedFd<'_>, kind: Kind, setting: Setting) -> Option<&'sta
 }
 
 /// Why a buffer is not raised: without the option, which ends its autotuning, it is or becomes as large.
-fn not_raised(kind: Kind, (limit, tuned): (&str, &str), wanted: u64, before: Option<u64>) -> Option<String> {
+fn not_raised(
+    socket: BorrowedFd<'_>,
+    (limit, tuned): (&str, &str),
+    wanted: u64,
+    before: Option<u64>,
+) -> Option<String> {
     let granted = 2 * kernel::sysctl(limit).map_or(wanted, |limit| wanted.min(limit.unsigned_abs()));
     if before? >= granted {
         return Some("as large already".to_owned());
     }
-    let up_to = kernel::sysctl(tuned).filter(|up_to| kind == Kind::Tcp && up_to.unsigned_abs() >= granted)?;
+    let up_to = kernel::sysctl(tuned).filter(|up_to| is_tcp(socket) && up_to.unsigned_abs() >= granted)?;
     Some(format!("the kernel raises it up to {up_to} B ({tuned}), unless it is set: to {granted} B at most"))
 }
 
-fn kind(socket: BorrowedFd<'_>) -> Kind {
-    let read = |name| system::option(socket, (libc::SOL_SOCKET, name)).unwrap_or(-1);
-    match (read(libc::SO_DOMAIN), read(libc::SO_PROTOCOL)) {
-        (libc::AF_UNIX, _) => Kind::Unix,
-        (_, libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => Kind::Tcp,
-        _ => Kind::Other,
-    }
+fn is_tcp(socket: BorrowedFd<'_>) -> bool {
+    let protocol = system::option(socket, (libc::SOL_SOCKET, libc::SO_PROTOCOL));
+    protocol.is_ok_and(|protocol| matches!(protocol, libc::IPPROTO_TCP | libc::IPPROTO_MPTCP))
 }
 
 fn read(socket: BorrowedFd<'_>, setting: Setting) -> Option<u64> {

@@ -38,19 +38,17 @@ fn effective(setting: Setting) -> Option<Value> {
 
 fn set_affinity(cpus: &[usize], undo: &mut Vec<Undo>) -> io::Result<Ended> {
     let before = system::affinity()?;
-    let error = system::set_affinity(cpus.iter().copied()).err();
+    let set = system::set_affinity(cpus.iter().copied());
+    on_drop(undo, || system::set_affinity(before));
     let now = system::affinity()?;
-    let status = match error {
-        None if now == cpus => return Ok(restored(undo, Status::Applied, move || system::set_affinity(before))),
-        // The kernel omits CPUs outside the cpuset.
-        None => Status::Differs,
-        Some(_) => Status::Refused,
-    };
-    // A request for all CPUs gives those of the cpuset.
+    if set.is_ok() && now == cpus {
+        return Ok((Status::Applied, None));
+    }
+    // The kernel omits CPUs outside the cpuset. A request for all gives those of the cpuset.
     system::set_affinity(0..system::MAX_CPUS)?;
     let allowed = system::affinity().map(Value::Cpus);
     system::set_affinity(now)?;
-    let (status, _) = restored(undo, status, move || system::set_affinity(before));
+    let status = if set.is_ok() { Status::Differs } else { Status::Refused };
     Ok((status, Some(format!("allowed are CPU {} (hint: cpuset of the cgroup)", allowed?))))
 }
 
@@ -74,10 +72,10 @@ fn set_class(wanted: i32, wanted_priority: i32, undo: &mut Vec<Undo>) -> io::Res
         let limit = kernel::soft_limit("Max realtime priority").unwrap_or(u64::MAX);
         return refused(error, "RLIMIT_RTPRIO", limit, wanted_priority.unsigned_abs().into(), "CAP_SYS_NICE");
     }
-    Ok(restored(undo, Status::Applied, move || {
-        let kept = before | libc::SCHED_RESET_ON_FORK;
-        system::set_class(before, priority).or_else(|_| system::set_class(kept, priority))
-    }))
+    // Only CAP_SYS_NICE clears the flag.
+    let kept = before | libc::SCHED_RESET_ON_FORK;
+    on_drop(undo, move || system::set_class(before, priority).or_else(|_| system::set_class(kept, priority)));
+    Ok((Status::Applied, None))
 }
 
 /// Whether a real-time thread that never waits leaves its CPU to others: by the kernel's limit, which is on by default, or
@@ -90,10 +88,12 @@ fn is_real_time_limited() -> bool {
 fn set_timer_slack(ns: u64, undo: &mut Vec<Undo>) -> io::Result<Ended> {
     let before = system::timer_slack_ns()?;
     system::set_timer_slack(ns)?;
-    let now = system::timer_slack_ns()?;
-    let status = if now == ns || now == 0 { Status::Applied } else { Status::Differs };
-    let reason = (now == 0).then(|| "a real-time thread has none".to_owned());
-    Ok((restored(undo, status, move || system::set_timer_slack(before)).0, reason))
+    on_drop(undo, move || system::set_timer_slack(before));
+    Ok(match system::timer_slack_ns()? {
+        now if now == ns => (Status::Applied, None),
+        0 => (Status::Applied, Some("a real-time thread has none".to_owned())),
+        _ => (Status::Differs, None),
+    })
 }
 
 fn lock_memory(undo: &mut Vec<Undo>) -> io::Result<Ended> {
@@ -109,17 +109,17 @@ fn lock_memory(undo: &mut Vec<Undo>) -> io::Result<Ended> {
         return Ok((Status::Applied, Some("memory was locked before, and stays locked".to_owned())));
     }
     *locks += 1;
-    Ok(restored(undo, Status::Applied, || {
+    on_drop(undo, || {
         let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
         *locks -= 1;
         if *locks == 0 { system::lock_memory(false) } else { Ok(()) }
-    }))
+    });
+    Ok((Status::Applied, None))
 }
 
-/// Notes how to restore a setting. That may fail, for instance if a CPU was removed, and changes nothing then.
-fn restored(undo: &mut Vec<Undo>, status: Status, restore: impl FnOnce() -> io::Result<()> + 'static) -> Ended {
+/// Notes how to restore a setting. If that fails, for instance as a CPU was removed, the setting stays.
+fn on_drop(undo: &mut Vec<Undo>, restore: impl FnOnce() -> io::Result<()> + 'static) {
     undo.push(Box::new(|| drop(restore())));
-    (status, None)
 }
 
 /// Names the resource limit, unless the error has another cause.
