@@ -1,7 +1,7 @@
 //! Other systems than Linux: nothing is available.
 
 use crate::profile::Profile;
-use crate::report::{Outcome, Status, Undo};
+use crate::report::{Outcome, Status, Undo, because};
 
 /// On Linux, what lends its file descriptor: sockets of `std`, `socket2`, `tokio` and others.
 pub trait Socket {}
@@ -17,6 +17,6 @@ pub(crate) fn apply_to_thread(profile: &Profile) -> (Vec<Outcome>, Vec<Undo>) {
 }
 
 fn outcomes(profile: &Profile, of_thread: bool) -> Vec<Outcome> {
-    let ended = || (Status::NotRequested, Some("not available here (hint: only Linux has it)".to_owned()));
+    let ended = || (Status::NotRequested, because("not available here (hint: only Linux has it)"));
     profile.requests(of_thread).map(|(setting, value)| Outcome::new(setting, value, None, ended())).collect()
 }

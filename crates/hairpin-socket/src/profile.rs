@@ -11,7 +11,6 @@ pub(crate) const BATCH: i32 = 3;
 pub struct Profile {
     /// Sorted by setting.
     requests: Vec<(Setting, Value)>,
-    /// Whether buffers are only raised.
     pub(crate) raises_buffers: bool,
 }
 

@@ -61,13 +61,11 @@ impl Display for Value {
             Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
             Self::Number(number) => number.fmt(f),
             Self::Cpus(cpus) => f.write_str(&cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")),
-            Self::Class(class, priority) => match class {
-                0 => f.write_str("SCHED_OTHER"),
-                1 => write!(f, "SCHED_FIFO {priority}"),
-                2 => write!(f, "SCHED_RR {priority}"),
-                3 => f.write_str("SCHED_BATCH"),
-                other => write!(f, "class {other}"),
-            },
+            Self::Class(0, _) => f.write_str("SCHED_OTHER"),
+            Self::Class(1, priority) => write!(f, "SCHED_FIFO {priority}"),
+            Self::Class(2, priority) => write!(f, "SCHED_RR {priority}"),
+            Self::Class(3, _) => f.write_str("SCHED_BATCH"),
+            Self::Class(other, _) => write!(f, "class {other}"),
         }
     }
 }
@@ -97,8 +95,7 @@ pub struct Outcome {
     pub effective: Option<Value>,
     /// How the request ended.
     pub status: Status,
-    /// Why the values differ or nothing was requested, or what to know of the effective value. For people: programs ask
-    /// the status.
+    /// Why the values differ or nothing was requested, or what to know of the effective value. For people.
     pub reason: Option<String>,
 }
 
@@ -109,8 +106,11 @@ impl Outcome {
     }
 }
 
-/// The status of an outcome and its reason.
 pub(crate) type Ended = (Status, Option<String>);
+
+pub(crate) fn because(reason: &str) -> Option<String> {
+    Some(reason.to_owned())
+}
 
 /// An outcome for each setting of the profile. Displays a line for each: setting, requested, effective, reason.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,16 +8,19 @@ pub(super) fn sysctl(name: &str) -> Option<i64> {
     text.split_whitespace().last()?.parse().ok()
 }
 
-/// The soft limit of this process for a resource, by its name in `/proc/self/limits`.
-pub(super) fn soft_limit(name: &str) -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/limits").ok()?;
-    let soft = text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
+/// The soft limit of this process for a resource, by its row of `/proc/self/limits`.
+pub(super) fn soft_limit(row: &str) -> Option<u64> {
+    let soft = first_word("/proc/self/limits", row)?;
     if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
 }
 
 /// A number of bytes of `/proc/self/status`, which has them in KiB.
-pub(super) fn status_bytes(field: &str) -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
-    let kib: u64 = text.lines().find_map(|line| line.strip_prefix(field))?.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
+pub(super) fn status_bytes(row: &str) -> Option<u64> {
+    Some(first_word("/proc/self/status", row)?.parse::<u64>().ok()? * 1024)
+}
+
+fn first_word(file: &str, row: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(row))?;
+    rest.split_whitespace().next().map(str::to_owned)
 }

@@ -2,14 +2,11 @@
 #![allow(unsafe_code, reason = "std has no socket options by number and no settings of threads")]
 
 use std::io;
-use std::mem::size_of;
+use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The most CPUs for which Linux can be built (x86-64).
 pub(super) const MAX_CPUS: usize = 8192;
-
-/// CPUs as a bit mask of the kernel.
-type CpuMask = [u64; MAX_CPUS / 64];
 
 fn check(answer: impl Into<i64>) -> io::Result<i64> {
     let answer = answer.into();
@@ -34,21 +31,21 @@ pub(super) fn set_option(of: BorrowedFd<'_>, (level, name): (i32, i32), value: i
 
 /// The CPUs on which the calling thread may run, in ascending order.
 pub(super) fn affinity() -> io::Result<Vec<usize>> {
-    let mut mask: CpuMask = [0; MAX_CPUS / 64];
+    let mut mask = [0_u64; MAX_CPUS / 64];
     // SAFETY: the kernel writes at most the given size, that of `mask`, a plain array; 0 is the calling thread.
-    let answer = unsafe { libc::sched_getaffinity(0, size_of::<CpuMask>(), (&raw mut mask).cast()) };
+    let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), (&raw mut mask).cast()) };
     check(answer)?;
     Ok((0..MAX_CPUS).filter(|cpu| mask[cpu / 64] & 1 << (cpu % 64) != 0).collect())
 }
 
 /// Lets the calling thread run only on these CPUs. Numbers beyond the mask are omitted, as those of missing CPUs are.
 pub(super) fn set_affinity(cpus: impl IntoIterator<Item = usize>) -> io::Result<()> {
-    let mut mask: CpuMask = [0; MAX_CPUS / 64];
+    let mut mask = [0_u64; MAX_CPUS / 64];
     for cpu in cpus.into_iter().filter(|cpu| *cpu < MAX_CPUS) {
         mask[cpu / 64] |= 1 << (cpu % 64);
     }
     // SAFETY: the kernel only reads the given size, that of `mask`; 0 is the calling thread.
-    let answer = unsafe { libc::sched_setaffinity(0, size_of::<CpuMask>(), (&raw const mask).cast()) };
+    let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&mask), (&raw const mask).cast()) };
     check(answer).map(|_| ())
 }
 

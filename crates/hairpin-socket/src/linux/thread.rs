@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{kernel, system};
 use crate::profile::{BATCH, FIFO, Profile};
-use crate::report::{Ended, Outcome, Setting, Status, Undo, Value};
+use crate::report::{Ended, Outcome, Setting, Status, Undo, Value, because};
 
 /// How many guards lock the process's memory.
 static LOCKS: Mutex<usize> = Mutex::new(0);
@@ -54,35 +54,28 @@ fn set_affinity(cpus: &[usize], undo: &mut Vec<Undo>) -> io::Result<Ended> {
 
 fn set_class(wanted: i32, wanted_priority: i32, undo: &mut Vec<Undo>) -> io::Result<Ended> {
     let (before, priority) = system::class()?;
-    let is_left = match before & !libc::SCHED_RESET_ON_FORK {
-        libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE => false,
-        libc::SCHED_FIFO | libc::SCHED_RR => wanted == BATCH,
-        // It could not be restored.
-        _ => true,
-    };
-    if is_left {
-        return Ok((Status::NotRequested, Some("this class is left as it is".to_owned())));
+    let class = before & !libc::SCHED_RESET_ON_FORK;
+    let is_lowered = wanted == BATCH && matches!(class, libc::SCHED_FIFO | libc::SCHED_RR);
+    // A later class, such as a deadline, could not be restored.
+    if is_lowered || class > libc::SCHED_IDLE {
+        return Ok((Status::NotRequested, because("this class is left as it is")));
     }
-    if wanted == FIFO && !is_real_time_limited() {
-        let reason = "it could starve its CPU (hint: set kernel.sched_rt_runtime_us or RLIMIT_RTTIME)";
-        return Ok((Status::NotRequested, Some(reason.to_owned())));
+    // By the kernel, which is its default, or by the process.
+    let is_limited = kernel::sysctl("kernel.sched_rt_runtime_us").is_some_and(|runtime| runtime >= 0)
+        || kernel::soft_limit("Max realtime timeout").is_some_and(|limit| limit < u64::MAX);
+    if wanted == FIFO && !is_limited {
+        let reason = because("it could starve its CPU (hint: set kernel.sched_rt_runtime_us or RLIMIT_RTTIME)");
+        return Ok((Status::NotRequested, reason));
     }
     let flag = if wanted == FIFO { libc::SCHED_RESET_ON_FORK } else { before & libc::SCHED_RESET_ON_FORK };
     if let Err(error) = system::set_class(wanted | flag, wanted_priority) {
-        let limit = kernel::soft_limit("Max realtime priority").unwrap_or(u64::MAX);
-        return refused(error, "RLIMIT_RTPRIO", limit, wanted_priority.unsigned_abs().into(), "CAP_SYS_NICE");
+        let needed = wanted_priority.unsigned_abs().into();
+        return refused(error, ("RLIMIT_RTPRIO", "Max realtime priority"), needed, "CAP_SYS_NICE");
     }
     // Only CAP_SYS_NICE clears the flag.
     let kept = before | libc::SCHED_RESET_ON_FORK;
     on_drop(undo, move || system::set_class(before, priority).or_else(|_| system::set_class(kept, priority)));
     Ok((Status::Applied, None))
-}
-
-/// Whether a real-time thread that never waits leaves its CPU to others: by the kernel's limit, which is on by default, or
-/// by that of the process.
-fn is_real_time_limited() -> bool {
-    kernel::sysctl("kernel.sched_rt_runtime_us").is_some_and(|runtime| runtime >= 0)
-        || kernel::soft_limit("Max realtime timeout").is_some_and(|limit| limit < u64::MAX)
 }
 
 fn set_timer_slack(ns: u64, undo: &mut Vec<Undo>) -> io::Result<Ended> {
@@ -91,7 +84,7 @@ fn set_timer_slack(ns: u64, undo: &mut Vec<Undo>) -> io::Result<Ended> {
     on_drop(undo, move || system::set_timer_slack(before));
     Ok(match system::timer_slack_ns()? {
         now if now == ns => (Status::Applied, None),
-        0 => (Status::Applied, Some("a real-time thread has none".to_owned())),
+        0 => (Status::Applied, because("a real-time thread has none")),
         _ => (Status::Differs, None),
     })
 }
@@ -100,13 +93,12 @@ fn lock_memory(undo: &mut Vec<Undo>) -> io::Result<Ended> {
     let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     let was_locked = kernel::status_bytes("VmLck:").is_none_or(|locked| locked > 0);
     if let Err(error) = system::lock_memory(true) {
-        let limit = kernel::soft_limit("Max locked memory").unwrap_or(u64::MAX);
         let needed = kernel::status_bytes("VmSize:").unwrap_or(0);
-        return refused(error, "RLIMIT_MEMLOCK", limit, needed, "CAP_IPC_LOCK");
+        return refused(error, ("RLIMIT_MEMLOCK", "Max locked memory"), needed, "CAP_IPC_LOCK");
     }
     // Ending the program's own locks is not for a guard.
     if was_locked && *locks == 0 {
-        return Ok((Status::Applied, Some("memory was locked before, and stays locked".to_owned())));
+        return Ok((Status::Applied, because("memory was locked before, and stays locked")));
     }
     *locks += 1;
     on_drop(undo, || {
@@ -122,11 +114,13 @@ fn on_drop(undo: &mut Vec<Undo>, restore: impl FnOnce() -> io::Result<()> + 'sta
     undo.push(Box::new(|| drop(restore())));
 }
 
-/// Names the resource limit, unless the error has another cause.
-fn refused(error: io::Error, name: &str, limit: u64, needed: u64, capability: &str) -> io::Result<Ended> {
-    if limit >= needed || error.raw_os_error() == Some(libc::EINVAL) {
-        return Err(error);
+/// Names the resource limit, unless the error has another cause. The limit has a second name in `/proc`.
+fn refused(error: io::Error, (name, row): (&str, &str), needed: u64, capability: &str) -> io::Result<Ended> {
+    match kernel::soft_limit(row) {
+        Some(limit) if limit < needed && error.raw_os_error() != Some(libc::EINVAL) => {
+            let reason = format!("{name} is {limit}, needed: {needed} (hint: raise it, or grant {capability})");
+            Ok((Status::Refused, Some(reason)))
+        }
+        _ => Err(error),
     }
-    let reason = format!("{name} is {limit}, needed: {needed} (hint: raise it, or grant {capability})");
-    Ok((Status::Refused, Some(reason)))
 }
