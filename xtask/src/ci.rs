@@ -97,6 +97,11 @@ const STEPS: &[Step] = &[
         let arguments = ["doc", "--quiet", "--locked", "--no-deps", "--workspace"];
         cargo(state, &arguments, &[("RUSTDOCFLAGS", "-D warnings")])
     }),
+    ("package", |state| {
+        // The crate that is published by itself. An uncommitted change is no fault of the package.
+        let arguments = ["package", "--quiet", "--locked", "--allow-dirty", "--package", "hairpin-socket"];
+        cargo(state, &arguments, &[])
+    }),
     ("schema", |state| documents::schemas(&state.root, true).map(Done::Passed)),
     ("release build", release_build),
     ("library", |state| {

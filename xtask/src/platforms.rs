@@ -1,4 +1,4 @@
-//! Checks that the crates without system calls also compile for other systems.
+//! Checks that the crates for all systems compile for other systems than Linux.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 const CRATES: &[&str] =
-    &["hairpin-model", "hairpin-link", "hairpin-experiments", "hairpin-analysis", "hairpin-report"];
+    &["hairpin-model", "hairpin-link", "hairpin-experiments", "hairpin-analysis", "hairpin-report", "hairpin-socket"];
 /// The targets. A target is checked only if its standard library is installed (`rustup target add`).
 const TARGETS: &[&str] = &["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 
@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<Checked> {
         command.args(["check", "--quiet", "--locked", "--target", target]);
         command.args(CRATES.iter().flat_map(|name| ["-p", name]));
         if !command.status().context("cannot start cargo")?.success() {
-            bail!("the crates without system calls do not compile for {target}");
+            bail!("the crates for all systems do not compile for {target}");
         }
     }
     if missing.is_empty() {
