@@ -146,6 +146,11 @@ fact_names! {
         RECEIVED_ECN = "received.ecn",
         /// The largest packet that the kernel sends across a link or to another host (`IP_MTU`, `IPV6_MTU`).
         PATH_MTU_BYTES = "path.mtu_bytes",
+        /// Mean time to encode a message as a document, of one message in 16 (warm-up included). Only of transports whose
+        /// messages are documents, as is the next fact.
+        ENCODE_NS = "coding.encode_ns",
+        /// Mean time to decode a document, of one message in 16.
+        DECODE_NS = "coding.decode_ns",
         /// Bytes that a pipe holds (`F_GETPIPE_SZ`).
         PIPE_CAPACITY_BYTES = "pipe.capacity_bytes",
         /// Capacity of `memory` between two ends, in messages.

@@ -449,7 +449,16 @@ const CPU: &[Column] = &[
         .titled("CPU per period|CPU"),
     Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, CaseKind::Exchanges))
         .titled("CPU per exchange|CPU"),
+    Column::number("coding_ns_per_message", Unit::Time, coding_ns).titled("encoding and decoding|encoding"),
 ];
+
+/// Returns the time of both ends to encode and decode a message, and its answer if there is one; `None` if messages are not
+/// encoded.
+fn coding_ns(row: &CaseSummary) -> Option<f64> {
+    let ends = || row.ends.iter().filter(|end| end.flow == row.case.primary().id);
+    let of = |name| ends().filter_map(move |end| fact::number(&end.facts, name));
+    of(fact_names::ENCODE_NS).chain(of(fact_names::DECODE_NS)).reduce(|sum, ns| sum + ns)
+}
 
 /// Returns the CPU time of both ends per sample, in ns; `None` for a case of another kind.
 fn cpu_ns_per_sample(row: &CaseSummary, kind: CaseKind) -> Option<f64> {

@@ -1,10 +1,12 @@
 //! The CSV tables.
 
+use hairpin_model::fact_names::{DECODE_NS, ENCODE_NS};
 use hairpin_model::samples::Fate;
-use hairpin_model::{Case, Failure, FailureKind, Outcome, RoundOrder, RoundRecord, Run, Samples, Stamps};
+use hairpin_model::{Case, Fact, Failure, FailureKind, Outcome, RoundOrder, RoundRecord, Run, Samples, Stamps};
 use hairpin_report::csv_table::{SamplesTable, summary};
+use hairpin_report::terminal::render;
 
-use crate::shown::Table;
+use crate::shown::{Table, plain};
 use crate::support;
 
 #[test]
@@ -42,6 +44,20 @@ fn a_column_without_a_value_in_the_run_is_omitted() {
     let mut mixed = survey;
     mixed.cases.push(support::small_writes::run(true).cases[0].clone());
     assert!(Table::of(&mixed).has("remedy"));
+}
+
+#[test]
+fn the_time_of_encoding_is_that_of_both_ends() {
+    let mut run = support::survey(1);
+    let facts = |encode, decode| vec![Fact::number(ENCODE_NS, encode), Fact::number(DECODE_NS, decode)];
+    run.cases[0].ends[0].facts = facts(100.0, 20.0);
+    run.cases[0].ends[1].facts = facts(3000.0, 400.0);
+    let table = Table::of(&run);
+    assert_eq!(table.cells(0, ["coding_ns_per_message"]), ["3520"]);
+    assert_eq!(table.cells(1, ["coding_ns_per_message"]), [""]);
+    let text = render(&run, &plain(120));
+    let row = text.lines().find(|line| line.contains("3.52 us")).unwrap_or_else(|| panic!("{text}"));
+    assert!(text.contains("encoding") && row.contains(&run.cases[0].case.primary().transport), "{text}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("tcp-against-udp.toml", include_str!("../../../claims/tcp-against-udp.toml")),
     ("nagle-write-write-read.toml", include_str!("../../../claims/nagle-write-write-read.toml")),
     ("is-tcp-really-that-slow.toml", include_str!("../../../claims/is-tcp-really-that-slow.toml")),
+    ("quic-at-high-rates.toml", include_str!("../../../claims/quic-at-high-rates.toml")),
 ];
 
 /// Maximum size of a user's file of claims.

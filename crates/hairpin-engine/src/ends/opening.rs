@@ -215,8 +215,11 @@ fn option_text(facts: &[Fact], name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
     use hairpin_model::{Exchange, Remedy};
+    use hairpin_transports::WireError;
 
     fn card() -> Card {
         let mut card = hairpin_transports::find("tcp").expect("tcp is always built").card();
@@ -253,6 +256,49 @@ mod tests {
         };
         wait_until_acknowledged(never, 5 * ACKNOWLEDGMENT_CHECK);
         assert_eq!(checks, 5, "a lost acknowledgment does not block the round");
+    }
+
+    /// A wire that only notes how it is closed: its number, and whether it began to close or was dropped.
+    struct Closing(u32, Arc<Mutex<Vec<(u32, &'static str)>>>);
+
+    impl Wire for Closing {
+        fn send(&mut self, _bytes: &[u8]) -> Result<(), WireError> {
+            unreachable!("a closing wire sends nothing")
+        }
+
+        fn receive(&mut self, _into: &mut [u8]) -> Result<usize, WireError> {
+            unreachable!("a closing wire receives nothing")
+        }
+
+        fn try_receive(&mut self, _into: &mut [u8]) -> Result<Option<usize>, WireError> {
+            unreachable!("a closing wire receives nothing")
+        }
+
+        fn wait(&mut self, _at_most: Duration) -> Result<bool, WireError> {
+            unreachable!("a closing wire does not wait for data")
+        }
+
+        fn effective(&self) -> Vec<Fact> {
+            Vec::new()
+        }
+
+        fn begin_close(&mut self) {
+            self.1.lock().unwrap().push((self.0, "begins"));
+        }
+    }
+
+    impl Drop for Closing {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push((self.0, "ends"));
+        }
+    }
+
+    #[test]
+    fn every_wire_begins_to_close_before_the_first_one_waits() {
+        let steps = Arc::default();
+        close((0..3).map(|number| Box::new(Closing(number, Arc::clone(&steps))) as _).collect());
+        let begins = (0..3).map(|number| (number, "begins"));
+        assert_eq!(*steps.lock().unwrap(), begins.chain((0..3).map(|number| (number, "ends"))).collect::<Vec<_>>());
     }
 
     #[test]

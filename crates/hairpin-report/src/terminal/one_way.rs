@@ -53,7 +53,7 @@ const TABLES: &[TableSpec] = &[
         extents: &[Extent::All],
         columns: "batch system_calls_per_message_client system_calls_per_message_server \
                   context_switches_per_message_client/1 context_switches_per_message_server/1 \
-                  cpu_seconds_per_million_client cpu_seconds_per_million_server fairness/2 setup_ns/3 \
+                  cpu_seconds_per_million_client cpu_seconds_per_million_server coding_ns_per_message/1 fairness/2 setup_ns/3 \
                   peak_memory_bytes_client/4 peak_memory_bytes_server/4",
     },
     TableSpec {
@@ -77,7 +77,7 @@ const TABLES: &[TableSpec] = &[
         extents: &[Extent::All],
         columns: "write_size_bytes received_per_s system_calls_per_message_client/1 \
                   system_calls_per_message_server/1 context_switches_per_message_client/2 \
-                  context_switches_per_message_server/2 setup_ns/3 peak_memory_bytes_client/4 \
+                  context_switches_per_message_server/2 coding_ns_per_message/1 setup_ns/3 peak_memory_bytes_client/4 \
                   peak_memory_bytes_server/4",
     },
     TableSpec {
@@ -126,6 +126,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("cpu_seconds_per_gb_client", "CPU: s per GB"),
     ("system_calls_per_message_client", "calls: system calls per message"),
     ("peak_memory_bytes_client", "peak: largest resident memory of the end's process"),
+    ("coding_ns_per_message", "encoding: encoding and decoding of a message"),
     ("context_switches_per_message_client", "switches: context switches per message"),
     ("retransmits", "retr: segments retransmitted in all rounds"),
     ("cwnd_packets", "cwnd: congestion window at the end, packets"),

@@ -105,7 +105,7 @@ const TABLES: &[TableSpec] = &[
         title: "Round trips",
         remark: "latency of a round trip; 95 %: interval of p50 over rounds; CPU of both ends",
         columns: "latency_p50_ns latency_p50_ns~/2 latency_p90_ns/4 latency_p99_ns latency_p999_ns/1 latency_max_ns \
-                  lost_with_unexplained/3 cpu_ns_per_message/4 setup_ns/5 first_message_ns/5",
+                  lost_with_unexplained/3 cpu_ns_per_message/4 coding_ns_per_message/4 setup_ns/5 first_message_ns/5",
         below: set_up,
     },
     TableSpec {

@@ -21,6 +21,8 @@ mod pipe;
 mod quic;
 #[cfg(all(target_os = "linux", feature = "quic"))]
 mod quic_datagram;
+#[cfg(all(target_os = "linux", feature = "http"))]
+mod rest;
 #[cfg(target_os = "linux")]
 mod shm;
 #[cfg(target_os = "linux")]
@@ -69,6 +71,8 @@ pub const ALL: &[&dyn Transport] = &[
     #[cfg(feature = "http")]
     &http1::HTTP1,
     #[cfg(feature = "http")]
+    &rest::REST,
+    #[cfg(feature = "http")]
     &http2::HTTP2,
     #[cfg(feature = "grpc")]
     &grpc::GRPC,
@@ -92,6 +96,8 @@ pub const OMITTED: &[(&str, &str)] = &[
     ("websocket", "websocket"),
     #[cfg(not(feature = "http"))]
     ("http1", "http"),
+    #[cfg(not(feature = "http"))]
+    ("rest", "http"),
     #[cfg(not(feature = "http"))]
     ("http2", "http"),
     #[cfg(not(feature = "grpc"))]

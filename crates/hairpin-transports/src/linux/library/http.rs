@@ -35,6 +35,8 @@ pub(crate) enum Outgoing {
     Whole(Option<Bytes>),
     /// What the wire sends, until it is closed.
     Stream(Mailbox),
+    /// The same, with each message encoded.
+    Encoded(Mailbox, fn(&[u8]) -> Bytes),
     /// The body of another library.
     #[cfg(feature = "grpc")]
     Other(tonic::body::Body),
@@ -56,12 +58,9 @@ impl Body for Outgoing {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream(mailbox) => mailbox.poll_outgoing(context.waker()).map(|message| {
-                if message.is_none() {
-                    mailbox.on_all_sent();
-                }
-                message.map(|message| Ok(Frame::data(message)))
-            }),
+            Self::Stream(mailbox) => next_frame(mailbox, context),
+            Self::Encoded(mailbox, encode) => next_frame(mailbox, context)
+                .map_ok(|frame| frame.map_data(|message| mailbox.encode(|| encode(&message)))),
             #[cfg(feature = "grpc")]
             Self::Other(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
         }
@@ -70,7 +69,7 @@ impl Body for Outgoing {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Encoded(..) => false,
             #[cfg(feature = "grpc")]
             Self::Other(body) => body.is_end_stream(),
         }
@@ -79,11 +78,20 @@ impl Body for Outgoing {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Encoded(..) => SizeHint::default(),
             #[cfg(feature = "grpc")]
             Self::Other(body) => body.size_hint(),
         }
     }
+}
+
+fn next_frame(mailbox: &Mailbox, context: &Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    mailbox.poll_outgoing(context.waker()).map(|message| {
+        if message.is_none() {
+            mailbox.on_all_sent();
+        }
+        message.map(|message| Ok(Frame::data(message)))
+    })
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Handle {
@@ -385,7 +393,7 @@ impl Service {
     }
 }
 
-fn status(status: StatusCode) -> Response<Outgoing> {
+pub(crate) fn status(status: StatusCode) -> Response<Outgoing> {
     let mut response = Response::new(Outgoing::empty());
     *response.status_mut() = status;
     response

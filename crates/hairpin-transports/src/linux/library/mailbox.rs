@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use bytes::{Buf, Bytes};
+use hairpin_model::Fact;
 
+use super::coding::CodingTimes;
 use crate::foreign::Refusal;
 use crate::linux::wires::port::Miss;
 
@@ -39,6 +41,7 @@ struct State {
     refusal: Option<Refusal>,
     /// Whether the library has sent all messages of a closed wire.
     has_sent_all: bool,
+    coding: CodingTimes,
 }
 
 #[derive(Default)]
@@ -159,6 +162,16 @@ impl Mailbox {
         }
     }
 
+    /// Encodes a message by `call`.
+    pub(crate) fn encode<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.lock().coding.encode.time(call)
+    }
+
+    /// Decodes a message by `call`.
+    pub(crate) fn decode<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.lock().coding.decode.time(call)
+    }
+
     /// Notes that the library has sent all messages of the closed wire.
     pub(crate) fn on_all_sent(&self) {
         self.lock().has_sent_all = true;
@@ -239,6 +252,11 @@ impl Mailbox {
         drop(state);
         waker.into_iter().for_each(Waker::wake);
         Ok(bytes.len())
+    }
+
+    /// How long the messages of this wire took to encode and to decode.
+    pub(crate) fn facts(&self) -> Vec<Fact> {
+        self.lock().coding.facts()
     }
 
     /// Closes the wire. Messages that were put are still sent.

@@ -1,5 +1,6 @@
 //! What transports over other people's libraries share.
 
+pub(crate) mod coding;
 pub mod echo;
 pub(crate) mod foreign;
 pub(crate) mod frames;

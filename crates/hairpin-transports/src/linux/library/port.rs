@@ -248,7 +248,9 @@ impl Port for LibraryPort {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        (self.connection.facts)()
+        let mut facts = (self.connection.facts)();
+        facts.extend(self.mailbox.facts());
+        facts
     }
 
     fn begin_close(&mut self) {
