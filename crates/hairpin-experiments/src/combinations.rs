@@ -87,7 +87,7 @@ impl<'a> Combinations<'a> {
         }
         all = all.with_options(knobs, is_trial);
         let (waitings, placements) =
-            (knobs.choices("waiting", Waiting::ALL), shared::placements(knobs, capabilities)?);
+            (knobs.choices("waiting", Waiting::BASIC), shared::placements(knobs, capabilities)?);
         all = match waitings.is_empty() {
             true => all.each_on(vec![()], |case, (), card| case.ends.waiting = default_waiting(case, card)),
             false => all.each(waitings, |case, waiting| case.ends.waiting = waiting),
@@ -191,7 +191,7 @@ fn default_waiting(case: &Case, card: &Card) -> Waiting {
 fn has_default_placement(case: &Case, card: &Card) -> bool {
     let by_kernel = card.answered_by == AnsweredBy::Kernel;
     match case.ends.placement {
-        Placement::SameCpu => case.ends.waiting != Waiting::Spin || by_kernel,
+        Placement::SameCpu => !case.ends.waiting.spins() || by_kernel,
         Placement::CrossCpu => !by_kernel && (!case.crosses_a_network() || case.ends.waiting == Waiting::Spin),
         _ => true,
     }

@@ -48,6 +48,8 @@ pub struct HostCapabilities {
     pub may_set: fn(&str) -> Result<(), WhyNot>,
     /// Tests whether this process may capture packets.
     pub may_capture: fn() -> Result<(), WhyNot>,
+    /// Whether this process may use io_uring.
+    pub may_use_io_uring: fn() -> Result<(), WhyNot>,
 }
 
 /// Another host on which servers run.

@@ -372,6 +372,7 @@ pub(crate) fn capabilities() -> HostCapabilities {
         far: None,
         may_set: |_| Ok(()),
         may_capture: || Ok(()),
+        may_use_io_uring: || Ok(()),
     }
 }
 

@@ -100,7 +100,7 @@ impl Client<'_> {
         let clock = &self.host.clock;
         let Opened { mut observers, setup_ns, wires, options, waking_ns, started } = self.open()?;
         observers.mark(Mark::Load(&wires));
-        let mut wire = opening::only_wire(End::Client, wires)?;
+        let mut wire = opening::wire_of_all(End::Client, wires, &started.setup)?;
         let mut observed = Observed::begin(self.order, End::Client, (&mut *wire, self.card.boundaries), clock);
         let all_connected_ns = started.all_connected_ns;
         let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
@@ -195,7 +195,7 @@ impl Client<'_> {
         };
         let connect_ns = clock.now_ns();
         let flow = order.case.primary();
-        allow_descriptors(End::Client, flow)?;
+        allow_descriptors(End::Client, &order.case)?;
         let mut wires = Vec::new();
         for _ in 0..flow.connections {
             let connected = self.transport.connect(&address, &setup);

@@ -219,6 +219,7 @@ pub fn capabilities() -> HostCapabilities {
             _ => Ok(()),
         },
         may_capture: || Ok(()),
+        may_use_io_uring: || Ok(()),
     }
 }
 
