@@ -211,6 +211,9 @@ fn check_awaiting(case: &Case, card: &Card, capabilities: &HostCapabilities) -> 
         return Err(why(reason, "use round-trip without --rate, or --waiting block, poll or spin"));
     }
     match waiting {
+        _ if waiting.has_more_threads() && case.ends.kind == EndKind::Threads => {
+            Err(why("the CPU time of each end's threads is that of its process", "use --ends processes"))
+        }
         Waiting::BusyPoll if case.path.across.is_none() => Err(why(
             "loopback and veth have no device queue to busy-poll (NAPI id 0)",
             "use --waiting spin, or --to another host",

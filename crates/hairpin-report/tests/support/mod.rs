@@ -259,6 +259,7 @@ fn ends(case: &Case) -> Vec<EndSummary> {
         waiting: case.ends.waiting,
         placement: case.ends.placement,
         cpu_seconds,
+        cpu_seconds_per_message: None,
         effective_options: effective(case),
         differing_options: Vec::new(),
         facts: Vec::new(),

@@ -131,6 +131,11 @@ impl Ring {
         }
     }
 
+    /// Cancels the send in flight, unless it is complete (since Linux 6.0).
+    pub(crate) fn cancel_send(&mut self) {
+        drop(self.ring.submitter().register_sync_cancel(None, CancelBuilder::user_data(SEND)));
+    }
+
     /// Takes a completion.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Completed> {

@@ -16,7 +16,7 @@ use hairpin_model::{Fact, Waiting, WhyNot};
 
 use super::socket::SocketWire;
 use crate::system::sockopt;
-use crate::wire::{Descriptors, InRuntime, Setup, Stream, TransportError, Wire, WireError};
+use crate::wire::{Descriptors, InRuntime, KernelStamps, Setup, Stream, TransportError, Wire, WireError};
 use crate::wires::{Deadline, failed, slice};
 use ready::{Epolled, Polled, Spun};
 use spin_then_block::SpinThenBlock;
@@ -25,6 +25,9 @@ pub use uring::may_use_io_uring;
 
 /// A way to wait.
 pub(crate) trait Method: Send + Sized + 'static {
+    /// Whether the sockets' own calls receive, which take the kernel's time stamps too.
+    const READS_SOCKETS: bool = true;
+
     /// Waits without a result between two readings of the clock.
     const WAITS_PER_CLOCK_READ: u32 = 1;
 
@@ -159,6 +162,10 @@ impl<M: Method> Wire for AwaitedWire<M> {
         Ok(false)
     }
 
+    fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
+        self.of.current().try_send(bytes)
+    }
+
     fn descriptors(&self) -> Option<Descriptors<'_>> {
         self.of.wires[0].descriptors()
     }
@@ -177,6 +184,14 @@ impl<M: Method> Wire for AwaitedWire<M> {
 
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         self.of.wires[0].stream()
+    }
+
+    fn stamp_arrivals(&mut self) -> Result<(), WireError> {
+        self.of.wires[0].stamp_arrivals()
+    }
+
+    fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
+        if M::READS_SOCKETS { self.of.wires[0].kernel_stamps() } else { None }
     }
 
     fn as_any(&mut self) -> Option<&mut dyn Any> {

@@ -99,14 +99,25 @@ impl Uring {
     fn finish_send(&mut self, of: &mut Sockets) -> Result<(), WireError> {
         let (timeout, mut deadline) = (of.timeout, Deadline::new(of.timeout));
         while self.ring.is_sending() {
-            let left = deadline.left().ok_or_else(|| Deadline::timed_out("send", timeout))?;
-            self.enter(of, 1, slice(left))?;
+            let left = deadline.left();
+            if left.is_none() {
+                self.ring.cancel_send();
+            }
+            match self.enter(of, usize::from(left.is_some()), left.map_or(Duration::ZERO, slice)) {
+                Err(WireError::System { source, .. }) if source.raw_os_error() == Some(libc::ECANCELED) => {}
+                entered => entered?,
+            }
+            if left.is_none() && (self.ring.is_sending() || self.sending.1.start < self.sending.1.end) {
+                return Err(Deadline::timed_out("send", timeout));
+            }
         }
         Ok(())
     }
 }
 
 impl Method for Uring {
+    const READS_SOCKETS: bool = false;
+
     #[inline(always)]
     fn wait(&mut self, of: &mut Sockets, at_most: Duration) -> Result<Option<usize>, WireError> {
         if let Some((place, _)) = &self.rest {
@@ -149,7 +160,8 @@ impl Method for Uring {
 
     #[inline(always)]
     fn send(&mut self, of: &mut Sockets, message: &[u8], before_receive: bool) -> Result<(), WireError> {
-        if !self.is_stream && message.len() > self.ring.piece() {
+        let is_too_long = !self.is_stream && message.len() > self.ring.piece();
+        if is_too_long || of.current().is_peer_gone() {
             return of.current().send(message);
         }
         let mut left = message;

@@ -28,6 +28,10 @@ impl<P: Port> DescriptorWire<P> {
         self.peer_gone || self.port.has_stored()
     }
 
+    pub(crate) fn is_peer_gone(&self) -> bool {
+        self.peer_gone
+    }
+
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
