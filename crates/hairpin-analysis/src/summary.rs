@@ -1,6 +1,7 @@
 //! Summarizes a case over its rounds.
 
 use hairpin_model::flow::{Direction, FlowRole};
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::distinct;
 use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
@@ -72,7 +73,7 @@ pub(crate) fn summary(
             idle.map(curve).unwrap_or_default(),
             rounds.iter().filter_map(|round| omitted_for_phases(round)).collect(),
         ),
-        ends: ends(case, &measured),
+        ends: ends(case, over_rounds, &measured),
         valid: reasons.is_empty(),
         why_invalid: Vec::new(),
         reasons,
@@ -171,7 +172,7 @@ fn round_point(Judged { round, measured, why_tail, .. }: &Judged<'_>, states: &S
 }
 
 /// Summarizes the ends over the rounds; only the client if nothing was measured.
-fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
+fn ends(case: &Case, over_rounds: &OverRounds, measured: &[&Measured]) -> Vec<EndSummary> {
     let all = measured.iter().flat_map(|measured| measured.ends.iter().map(|end| (&end.flow, end.role)));
     let mut which = distinct(all);
     if which.is_empty() {
@@ -190,6 +191,13 @@ fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
             waiting: own.waiting,
             placement: own.placement,
             cpu_seconds: reports.iter().map(|end| end.cpu_ns).fold(0, u64::saturating_add) as f64 / 1e9,
+            cpu_seconds_per_message: over_rounds
+                .median(|measured| {
+                    let samples = measured.flow(id)?.figures.samples;
+                    let cpu_ns = measured.end(id, role)?.cpu_ns;
+                    (samples > 0 && cpu_ns > 0).then(|| cpu_ns as f64 / 1e9 / samples as f64)
+                })
+                .filter(|_| CaseKind::of(case) == CaseKind::RoundTrips),
             effective_options: options.to_vec(),
             differing_options,
             facts: counters::merge_facts(reports.iter().map(|end| end.facts.as_slice())),

@@ -194,6 +194,7 @@ pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
         may_set: crate::links::namespace::may_set,
         may_capture: crate::capture::may_capture,
         may_schedule: crate::scheduling::may_use,
+        may_use_io_uring: hairpin_transports::may_use_io_uring,
     }
 }
 

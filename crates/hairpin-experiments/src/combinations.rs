@@ -17,12 +17,24 @@ use crate::shared;
 type Vary<'a> = Box<dyn Fn(&Case, &Card) -> Vec<Case> + 'a>;
 
 /// Settings and their values. Every combination of the values is a case.
-#[derive(Default)]
 pub struct Combinations<'a> {
     steps: Vec<(usize, Vary<'a>)>,
+    /// What `--waiting all` means.
+    waitings: &'static [Waiting],
+}
+
+impl Default for Combinations<'_> {
+    fn default() -> Self {
+        Self::of_waitings(Waiting::BASIC)
+    }
 }
 
 impl<'a> Combinations<'a> {
+    /// Without settings. `--waiting all` means these.
+    pub fn of_waitings(waitings: &'static [Waiting]) -> Self {
+        Self { steps: Vec::new(), waitings }
+    }
+
     /// Adds a setting with these values. Without values the setting stays as it is.
     pub fn each<V: Clone + 'a>(self, values: Vec<V>, set: impl Fn(&mut Case, V) + 'a) -> Self {
         self.each_on(values, move |case, value, _| set(case, value))
@@ -87,7 +99,7 @@ impl<'a> Combinations<'a> {
         }
         all = all.with_options(knobs, is_trial);
         let (waitings, placements) =
-            (knobs.choices("waiting", Waiting::ALL), shared::placements(knobs, capabilities)?);
+            (knobs.choices("waiting", all.waitings), shared::placements(knobs, capabilities)?);
         all = match waitings.is_empty() {
             true => all.each_on(vec![()], |case, (), card| case.ends.waiting = default_waiting(case, card)),
             false => all.each(waitings, |case, waiting| case.ends.waiting = waiting),
@@ -191,7 +203,7 @@ fn default_waiting(case: &Case, card: &Card) -> Waiting {
 fn has_default_placement(case: &Case, card: &Card) -> bool {
     let by_kernel = card.answered_by == AnsweredBy::Kernel;
     match case.ends.placement {
-        Placement::SameCpu => case.ends.waiting != Waiting::Spin || by_kernel,
+        Placement::SameCpu => !case.ends.waiting.spins() || by_kernel,
         Placement::CrossCpu => !by_kernel && (!case.crosses_a_network() || case.ends.waiting == Waiting::Spin),
         _ => true,
     }

@@ -1,6 +1,6 @@
 //! Rough durations of rounds, used only to announce a run and to choose how many rounds fit its time budget.
 
-use hairpin_model::{Case, CpuIdle, Extent, HostCapabilities, Load, Placement, RoughRoundTrip, RoundOrder, Waiting};
+use hairpin_model::{Case, CpuIdle, Extent, HostCapabilities, Load, Placement, RoughRoundTrip, RoundOrder};
 
 use crate::exchange_time;
 use crate::links;
@@ -110,7 +110,7 @@ fn floor_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let RoughRoundTrip { blocking_ns, spinning_ns } =
         candidate.map_or(UNKNOWN, |candidate| candidate.card.rough_round_trip);
     match (case.ends.waiting, case.ends.placement, case.ends.cpu_idle) {
-        (Waiting::Spin, _, _) => spinning_ns,
+        (waiting, _, _) if waiting.spins() => spinning_ns,
         (_, placement, CpuIdle::Deep) if placement.has_own_cpus() && placement != Placement::Pinned => {
             (capabilities.waking_round_trip_ns)().saturating_add(blocking_ns).saturating_sub(PIPE_NS)
         }

@@ -35,9 +35,9 @@ pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
 }
 
 /// Rounds to three significant digits, so that rates are readable and the next sweep has the same ones.
-fn round(per_s: f64) -> f64 {
-    let scale = 10_f64.powf((per_s.log10().floor() - 2.0).max(-3.0));
-    (per_s / scale).round() * scale
+pub(crate) fn round(value: f64) -> f64 {
+    let scale = 10_f64.powf((value.log10().floor() - 2.0).max(-3.0));
+    (value / scale).round() * scale
 }
 
 /// Returns the next case of each unfinished sweep, given the rounds done so far.

@@ -7,6 +7,8 @@
 
 use hairpin_model::rare_events::{EventShare, event_share};
 
+use crate::knee::round;
+
 /// Ratio of adjacent candidates.
 const STEP: f64 = 1.05;
 /// Candidates that are passed over while no period has held.
@@ -91,7 +93,7 @@ impl PeriodSearch {
 
     fn period_ns(&self, index: u32) -> u64 {
         let period_ns = self.shortest_ns as f64 * STEP.powi(index.cast_signed());
-        (period_ns.round() as u64).min(self.longest_ns)
+        (round(period_ns) as u64).min(self.longest_ns)
     }
 
     /// Returns in how many periods this many misses are expected at the limit, at least `min`.

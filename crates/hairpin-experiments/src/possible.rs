@@ -108,6 +108,7 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
     check_link(case, card, capabilities)?;
     check_other_host(case, card, capabilities)?;
     check_waiting(case, card)?;
+    check_awaiting(case, card, capabilities)?;
     match &case.primary().load {
         Load::Exchange { exchange, .. } => check_small_writes(case, exchange, card)?,
         Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => {
@@ -224,8 +225,69 @@ fn check_waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if card.waitings.contains(&case.ends.waiting) {
         return Ok(());
     }
+    if matches!(case.ends.waiting, Waiting::Async | Waiting::AsyncThreads) && card.waitings.contains(&Waiting::Epoll)
+    {
+        return Err(why("this build has no tokio runtime", "build hairpin with --features async"));
+    }
     let known: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
     Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", known.join(" or "))))
+}
+
+/// Checks the requirements of the modes that only round trips have.
+fn check_awaiting(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    let (flow, waiting) = (case.primary(), case.ends.waiting);
+    let is_round_trip = matches!(flow.load, Load::PingPong { .. });
+    if is_round_trip && flow.connections > 1 {
+        check_joined(case, card)?;
+    }
+    if Waiting::BASIC.contains(&waiting) {
+        return Ok(());
+    }
+    if !is_round_trip || flow.connection_use != ConnectionUse::Own {
+        let reason = format!("`{waiting}` waits for answers of a closed loop on connections that stay open");
+        return Err(why(reason, "use round-trip without --rate, or --waiting block, poll or spin"));
+    }
+    match waiting {
+        _ if waiting.has_more_threads() && case.ends.kind == EndKind::Threads => {
+            Err(why("the CPU time of each end's threads is that of its process", "use --ends processes"))
+        }
+        Waiting::BusyPoll if case.path.across.is_none() => Err(why(
+            "loopback and veth have no device queue to busy-poll (NAPI id 0)",
+            "use --waiting spin, or --to another host",
+        )),
+        _ if !card.reliable && case.crosses_a_network() => Err(why(
+            format!("`{waiting}` does not check the datagrams of a network"),
+            "use --waiting block, poll or spin, or a transport with connections",
+        )),
+        Waiting::Uring => (capabilities.may_use_io_uring)(),
+        Waiting::UringSqpoll => {
+            (capabilities.may_use_io_uring)()?;
+            let ends = if case.ends.placement == Placement::SameCpu { 1 } else { 2 };
+            let (needed, may_use) = (ends + 2, capabilities.cpus.len());
+            let reason =
+                format!("the ends and the kernel thread of each need {needed} CPUs, and there are {may_use}");
+            if may_use < needed { Err(why(reason, "use --waiting uring")) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks the requirements of round trips on several connections, for which each end waits together.
+fn check_joined(case: &Case, card: &Card) -> Result<(), WhyNot> {
+    let flow = case.primary();
+    if !(card.many_connections && card.waitings.contains(&Waiting::Epoll)) {
+        return Err(why("its connections cannot wait together", "use tcp, udp or a Unix socket, or one connection"));
+    }
+    if matches!(case.ends.waiting, Waiting::Block | Waiting::SpinThenBlock | Waiting::BusyPoll) {
+        let reason = format!("an end that waits by `{}` waits for one connection only", case.ends.waiting);
+        return Err(why(reason, "use --waiting epoll, or one connection"));
+    }
+    let largest = flow.load.size_bytes().max(flow.load.reply_size_bytes());
+    if largest.saturating_mul(flow.wires()) > MAX_BATCH_BYTES {
+        let most = exact_bytes(MAX_BATCH_BYTES);
+        return Err(why(format!("the messages of all connections exceed {most}"), "use smaller messages"));
+    }
+    Ok(())
 }
 
 /// Header size of a numbered message, see [`number`](../../hairpin-loops/src/driver/phase.rs).
@@ -417,7 +479,7 @@ fn check_two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> 
         return Err(why("it needs two CPUs, and this process may use one", "use --placement same-cpu"));
     }
     let share_a_cpu = case.ends.placement == Placement::SameCpu || one_cpu;
-    if case.ends.waiting == Waiting::Spin && share_a_cpu {
+    if case.ends.waiting.spins() && share_a_cpu {
         let hint = if one_cpu { "use --waiting block" } else { "use --placement cross-cpu, or --waiting block" };
         return Err(why("both ends share one CPU, so a spinning end would keep the other from running", hint));
     }

@@ -1,6 +1,6 @@
 //! Warm-up of rounds in which CPUs may sleep between messages.
 
-use hairpin_model::{AnsweredBy, Card, Case, Placement, Waiting};
+use hairpin_model::{AnsweredBy, Card, Case, Placement};
 
 /// Warm-up in ns if a CPU may sleep between messages.
 pub const WARM_UP_NS: u64 = 40_000_000;
@@ -14,5 +14,5 @@ pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
         || load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
     let hands_over_to_another_cpu =
         case.ends.placement != Placement::SameCpu && card.answered_by == AnsweredBy::Server;
-    case.ends.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.crosses_a_network())
+    !case.ends.waiting.spins() && (pauses || hands_over_to_another_cpu || case.crosses_a_network())
 }

@@ -3,6 +3,7 @@
 //! An answer is timestamped first and verified afterwards, so the latency excludes the verification.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use hairpin_model::samples::Fate;
@@ -23,7 +24,7 @@ use crate::recorder::{Recorder, Stamps};
 pub(super) struct ClosedLoop<'a, C> {
     pub(super) client: &'a Client<'a, C>,
     pub(super) message: Message,
-    reply: Vec<u8>,
+    pub(super) reply: Vec<u8>,
     recorder: Recorder,
     tally: Tally,
     /// The number of the next message.
@@ -77,57 +78,71 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     where
         T: FnMut(&mut Self, &mut W, u64) -> Result<u64, Failure>,
     {
-        let (client, order) = (self.client, self.client.order);
         self.message.set_codes(wire.take_codes());
-        let counts_exchanges = order.case.primary().load.exchange().is_some();
+        let counts_exchanges = self.client.order.case.primary().load.exchange().is_some();
         let mut counted = Counted::default();
-        let origin_ns = client.clock.now_ns();
-        let (mut begin_ns, mut now_ns) = (origin_ns, origin_ns);
+        let mut times = Times::from(self.client.clock.now_ns());
         let interrupted = loop {
-            if !self.measuring
-                && is_done(order.warm_up, self.sequence, now_ns - origin_ns)
-                && marks.may_measure(order.warm_up == Extent::Count(0))?
-            {
-                self.recorder.begin_measuring();
-                self.measuring = true;
-                counted = Counted::read(wire, counts_exchanges);
-                begin_ns = client.clock.now_ns();
-                now_ns = begin_ns;
+            match self.next(&mut times, marks, || counted = Counted::read(wire, counts_exchanges))? {
+                ControlFlow::Continue(left) => times.now_ns = turn(&mut self, wire, left)?,
+                ControlFlow::Break(interrupted) => break interrupted,
             }
-            if self.measuring && is_done(order.extent, self.recorder.measured(), now_ns - begin_ns) {
-                break false;
-            }
-            if client.stop.load(Ordering::Relaxed) {
-                break true;
-            }
-            if now_ns - origin_ns > order.deadline_ns {
-                return Err(overdue(order, self.sequence));
-            }
-            let left = match (self.measuring, order.warm_up, order.extent) {
-                // Until the server measures, the warm-up continues one message at a time.
-                (false, Extent::Count(wanted), _) => wanted.saturating_sub(self.sequence).max(1),
-                (true, _, Extent::Count(wanted)) => wanted - self.recorder.measured(),
-                _ => u64::MAX,
-            };
-            now_ns = turn(&mut self, wire, left)?;
         };
         marks.end();
         let exchange_counts =
             counts_exchanges.then(|| Counted::read(wire, true).since(counted, self.recorder.measured()));
-        let Self { recorder, tally, message, reply, unanswered, sequence, in_time_ns, .. } = self;
+        Ok(self.result(times, interrupted, exchange_counts))
+    }
+
+    /// Begins the measurement if it is due. Returns the number of messages left in the phase, or at the end of the round
+    /// whether the user ended it.
+    #[inline(always)]
+    pub(super) fn next(
+        &mut self,
+        times: &mut Times,
+        marks: &mut dyn ClientMarks,
+        begun: impl FnOnce(),
+    ) -> Result<ControlFlow<bool, u64>, Failure> {
+        let (client, order) = (self.client, self.client.order);
+        if !self.measuring
+            && is_done(order.warm_up, self.sequence, times.now_ns - times.origin_ns)
+            && marks.may_measure(order.warm_up == Extent::Count(0))?
+        {
+            self.recorder.begin_measuring();
+            self.measuring = true;
+            begun();
+            times.begin_ns = client.clock.now_ns();
+            times.now_ns = times.begin_ns;
+        }
+        if self.measuring && is_done(order.extent, self.recorder.measured(), times.now_ns - times.begin_ns) {
+            return Ok(ControlFlow::Break(false));
+        }
+        if client.stop.load(Ordering::Relaxed) {
+            return Ok(ControlFlow::Break(true));
+        }
+        if times.now_ns - times.origin_ns > order.deadline_ns {
+            return Err(overdue(order, self.sequence));
+        }
+        Ok(ControlFlow::Continue(match (self.measuring, order.warm_up, order.extent) {
+            // Until the server measures, the warm-up continues one message at a time.
+            (false, Extent::Count(wanted), _) => wanted.saturating_sub(self.sequence).max(1),
+            (true, _, Extent::Count(wanted)) => wanted - self.recorder.measured(),
+            _ => u64::MAX,
+        }))
+    }
+
+    pub(super) fn result(
+        self,
+        times: Times,
+        interrupted: bool,
+        exchange_counts: Option<ExchangeCounts>,
+    ) -> ClientResult {
+        let Times { origin_ns, begin_ns, now_ns } = times;
+        let Self { client, recorder, tally, message, reply, unanswered, sequence, in_time_ns, .. } = self;
         let duration_ns = now_ns - begin_ns;
         let late_replies = LateReplies::new(message, reply, unanswered, sequence, in_time_ns, client.is_undamaged());
         let periodic = None;
-        Ok(ClientResult {
-            recorder,
-            tally,
-            origin_ns,
-            duration_ns,
-            interrupted,
-            exchange_counts,
-            periodic,
-            late_replies,
-        })
+        ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, periodic, late_replies }
     }
 
     /// Writes the number of the next message into the message. Returns the number.
@@ -154,25 +169,40 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         sent_ns: u64,
     ) -> Result<Option<u64>, Failure> {
         loop {
-            match self.receive_whole(wire) {
-                Ok(len) => {
-                    let received_ns = self.client.clock.now_ns();
-                    if self.reply[..len] == *self.message.expected() {
-                        self.record_answer(sequence, sent_ns, received_ns);
-                        return Ok(Some(received_ns));
-                    }
-                    self.late_reply(sequence, len, received_ns)?;
-                }
-                Err(WireError::TimedOut { .. }) if self.client.lossy => {
-                    self.give_up(sequence, sent_ns);
-                    self.time_outs += 1;
-                    if self.time_outs >= MAX_TIME_OUTS {
-                        return Err(unanswered(sequence, self.client.order.timeout_ns));
-                    }
-                    return Ok(None);
-                }
-                Err(error) => return Err(broken("receive the answer to", sequence, &error)),
+            let received = self.receive_whole(wire);
+            if let Some(end) = self.on_received(received, sequence, sent_ns)? {
+                return Ok(end);
             }
+        }
+    }
+
+    /// Handles the end of a receive: `None` to receive again, else the result of [`ClosedLoop::take_answer`].
+    #[inline(always)]
+    pub(super) fn on_received(
+        &mut self,
+        received: Result<usize, WireError>,
+        sequence: u64,
+        sent_ns: u64,
+    ) -> Result<Option<Option<u64>>, Failure> {
+        match received {
+            Ok(len) => {
+                let received_ns = self.client.clock.now_ns();
+                if self.reply[..len] == *self.message.expected() {
+                    self.record_answer(sequence, sent_ns, received_ns);
+                    return Ok(Some(Some(received_ns)));
+                }
+                self.late_reply(sequence, len, received_ns)?;
+                Ok(None)
+            }
+            Err(WireError::TimedOut { .. }) if self.client.lossy => {
+                self.give_up(sequence, sent_ns);
+                self.time_outs += 1;
+                if self.time_outs >= MAX_TIME_OUTS {
+                    return Err(unanswered(sequence, self.client.order.timeout_ns));
+                }
+                Ok(Some(None))
+            }
+            Err(error) => Err(broken("receive the answer to", sequence, &error)),
         }
     }
 
@@ -228,6 +258,20 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             len += wire.receive(&mut self.reply[len..])?;
         }
         Ok(len)
+    }
+}
+
+/// When a loop and its measurement began, and when its last turn ended, in ns of the clock.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    origin_ns: u64,
+    begin_ns: u64,
+    pub(super) now_ns: u64,
+}
+
+impl Times {
+    pub(super) fn from(now_ns: u64) -> Self {
+        Self { origin_ns: now_ns, begin_ns: now_ns, now_ns }
     }
 }
 

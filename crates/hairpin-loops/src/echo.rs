@@ -114,7 +114,7 @@ impl<C: Clock> Echo<'_, C> {
                 codes.write(&mut buffer[..reply_size]);
             }
             let sent = match &mut writer {
-                None => wire.send(&buffer[..reply_size]),
+                None => wire.send_before_receive(&buffer[..reply_size]),
                 Some(writer) => send_in_parts(wire, writer, &buffer[..reply_size]),
             };
             if codes.is_some() && reply_size > size {
@@ -138,7 +138,7 @@ impl<C: Clock> Echo<'_, C> {
 
     /// Whether the server measures the turnaround. The two clock reads take a few per mille of a round trip with
     /// system calls, but a tenth of a round trip if both ends spin on memory.
-    fn stamps_turnaround(&self) -> bool {
+    pub(super) fn stamps_turnaround(&self) -> bool {
         self.case.injected_fault.is_some() || !(self.cpu_only && self.case.ends.waiting == Waiting::Spin)
     }
 
@@ -174,7 +174,7 @@ impl<C: Clock> Echo<'_, C> {
         }
     }
 
-    fn hold(&self, injected_fault: InjectedFault) {
+    pub(super) fn hold(&self, injected_fault: InjectedFault) {
         if injected_fault.sleeps {
             std::thread::sleep(Duration::from_nanos(injected_fault.stall_ns));
             return;

@@ -14,6 +14,7 @@ pub mod connecting;
 pub mod driver;
 pub mod echo;
 pub mod failures;
+mod in_runtime;
 pub mod late_replies;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -43,9 +44,22 @@ use hairpin_transports::Wire;
 use crate::clock::Clock;
 pub use client::Client;
 pub use client_result::ClientResult;
+use echo::{Answered, Echo};
 #[cfg(target_os = "linux")]
 pub use linux::system::time;
-use marks::ClientMarks;
+use marks::{ClientMarks, ServerMarks};
+
+/// Runs the server over `wire`: it answers messages until the client closes its end or the load is over.
+pub fn run_server<C: Clock>(
+    echo: &Echo<'_, C>,
+    wire: &mut dyn Wire,
+    marks: &mut dyn ServerMarks,
+) -> Result<Answered, Failure> {
+    match wire.in_runtime() {
+        Some(wire) => in_runtime::echo(echo, wire, marks),
+        None => echo.run(wire, marks),
+    }
+}
 
 /// Runs the client over `wire`.
 pub fn run_client<C: Clock>(
@@ -54,7 +68,10 @@ pub fn run_client<C: Clock>(
     marks: &mut dyn ClientMarks,
 ) -> Result<ClientResult, Failure> {
     match &client.order.case.primary().load {
-        Load::PingPong { .. } => ping_pong::run(client, wire, marks),
+        Load::PingPong { .. } => match wire.in_runtime() {
+            Some(wire) => in_runtime::ping_pong(client, wire, marks),
+            None => ping_pong::run(client, wire, marks),
+        },
         Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
         Load::Periodic { periodic, .. } => periodic::run(client, wire, marks, periodic),
         Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),

@@ -40,7 +40,7 @@ fn turn<C: Clock, W: Wire + ?Sized>(closed_loop: &mut ClosedLoop<'_, C>, wire: &
     let clock = closed_loop.client.clock;
     let sequence = closed_loop.number();
     let sent_ns = clock.now_ns();
-    wire.send(closed_loop.message.request()).map_err(|error| broken("send", sequence, &error))?;
+    wire.send_before_receive(closed_loop.message.request()).map_err(|error| broken("send", sequence, &error))?;
     closed_loop.count_sent();
     let received_ns = closed_loop.take_answer(wire, sequence, sent_ns)?;
     Ok(received_ns.unwrap_or_else(|| clock.now_ns()))

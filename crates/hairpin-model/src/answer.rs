@@ -76,6 +76,9 @@ pub struct Unequal {
     pub values: Vec<(String, Vec<String>)>,
 }
 
+/// CPU seconds that a second of waiting for answers is worth, in [`Statement::HowToWait`].
+pub const CPU_SECONDS_PER_SECOND_SAVED: f64 = 10.0;
+
 /// One statement of an answer. Cases are given by their identities; their figures are in the summaries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -148,6 +151,9 @@ pub enum Statement {
     OtherPaths { paths: Vec<Vec<String>> },
     /// The gain of the largest batch, for the fastest case of each transport.
     Batches { messages: u64, gains: Vec<BatchGain> },
+    /// Up to which rate the ends of `sleeping`, the fastest case whose ends sleep, cost less than those of `spinning`: above it,
+    /// spinning takes less than [`CPU_SECONDS_PER_SECOND_SAVED`]. Null if spinning is not proved to be faster.
+    HowToWait { sleeping: String, spinning: String, up_to_per_s: Option<f64> },
     /// The costs of an observer, in these cases that differ in transport, size or ends.
     ObserverCosts { cases: Vec<String> },
     /// The one-way latency at the highest message rate, and with one message per call.

@@ -50,6 +50,8 @@ pub struct HostCapabilities {
     pub may_capture: fn() -> Result<(), WhyNot>,
     /// Whether ends may use a scheduling policy, and lock their memory.
     pub may_schedule: fn(Scheduling, bool) -> Result<(), WhyNot>,
+    /// Whether this process may use io_uring.
+    pub may_use_io_uring: fn() -> Result<(), WhyNot>,
 }
 
 /// Another host on which servers run.

@@ -198,7 +198,7 @@ impl Card {
         many_connections: false,
         many_streams: false,
         sends_files: false,
-        waitings: crate::case::Waiting::ALL,
+        waitings: crate::case::Waiting::BASIC,
         options: &[],
         library: None,
     };

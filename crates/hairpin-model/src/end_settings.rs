@@ -14,6 +14,20 @@ words! {
         Poll = "poll",
         /// The end repeats a receive call that never sleeps.
         Spin = "spin",
+        /// `epoll_wait` sleeps until there is data, then a receive call takes it: two system calls.
+        Epoll = "epoll",
+        /// The end repeats a receive call for up to 50 us, then the call sleeps.
+        SpinThenBlock = "spin-then-block",
+        /// One `io_uring_enter` submits the answer and the next receive, and sleeps until both are complete.
+        Uring = "uring",
+        /// `uring`, with a kernel thread at each end that takes submissions without a system call (SQPOLL).
+        UringSqpoll = "uring-sqpoll",
+        /// A receive call sleeps, and the kernel busy-polls the network device in it (`SO_BUSY_POLL`).
+        BusyPoll = "busy-poll",
+        /// A task of a tokio runtime on the end's own thread.
+        Async = "async",
+        /// Tasks of a tokio runtime with several threads.
+        AsyncThreads = "async-threads",
     }
 }
 
@@ -137,13 +151,49 @@ impl Placement {
 }
 
 impl Waiting {
+    /// The modes of every load and of every transport with a descriptor. The others are for round trips over sockets.
+    pub const BASIC: &'static [Self] = Self::ALL.split_at(Self::Epoll as usize).0;
+
     /// For prose: `busy-polling`.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Block => "blocking",
             Self::Poll => "polling",
             Self::Spin => "busy-polling",
+            Self::Epoll => "epoll",
+            Self::SpinThenBlock => "busy-polling, then blocking",
+            Self::Uring => "io_uring",
+            Self::UringSqpoll => "io_uring with SQPOLL",
+            Self::BusyPoll => "busy-polling in the kernel",
+            Self::Async => "tokio",
+            Self::AsyncThreads => "tokio with several threads",
         }
+    }
+
+    /// The basic mode of the calls on a socket, beside receives of round trips.
+    pub fn basic(self) -> Self {
+        match self {
+            Self::Block | Self::SpinThenBlock | Self::BusyPoll => Self::Block,
+            Self::Poll | Self::Epoll | Self::Uring | Self::UringSqpoll | Self::Async | Self::AsyncThreads => {
+                Self::Poll
+            }
+            Self::Spin => Self::Spin,
+        }
+    }
+
+    /// Whether an end keeps its CPU busy while it waits, at least at first.
+    pub fn spins(self) -> bool {
+        matches!(self, Self::Spin | Self::SpinThenBlock)
+    }
+
+    /// Descriptors of an end for each connection: a runtime watches a copy.
+    pub fn descriptors_per_connection(self) -> u64 {
+        if matches!(self, Self::Async | Self::AsyncThreads) { 2 } else { 1 }
+    }
+
+    /// Whether an end has threads beside its own: of the kernel, or of a runtime.
+    pub fn has_more_threads(self) -> bool {
+        matches!(self, Self::UringSqpoll | Self::AsyncThreads)
     }
 }
 

@@ -153,7 +153,8 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     groups.sort_by_key(|group| (place(&group.path), group.waiting, group.placement));
     for group in &mut groups {
         match group.kind {
-            CaseKind::RoundTrips | CaseKind::Periods | CaseKind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
+            CaseKind::Periods => group.rows.sort_by(|a, b| by_period(a, b)),
+            CaseKind::RoundTrips | CaseKind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
             CaseKind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
             CaseKind::Messages => group.rows.sort_by(|a, b| by_highest(a, b, ComparedBy::Rate)),
             CaseKind::Streams => group.rows.sort_by(|a, b| by_highest(a, b, ComparedBy::Goodput)),
@@ -175,6 +176,11 @@ fn subject(case: &Case) -> String {
 fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let place = |row: &CaseSummary| row.p50_ns().unwrap_or(f64::INFINITY);
     place(one).total_cmp(&place(other))
+}
+
+fn by_period(one: &CaseSummary, other: &CaseSummary) -> Ordering {
+    let place = |row: &CaseSummary| row.case.primary().load.periodic().map(|own| own.period_ns);
+    place(one).cmp(&place(other)).then_with(|| by_p50(one, other))
 }
 
 /// If fewer than half of the exchanges stall, the p50 does not show the stalls; bytes per millisecond do.

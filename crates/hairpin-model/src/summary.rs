@@ -251,8 +251,12 @@ pub struct EndSummary {
     pub waiting: Waiting,
     /// Where the end runs.
     pub placement: Placement,
-    /// CPU time of the end's thread while measuring, over all rounds, in seconds.
+    /// CPU time of the end's thread while measuring, over all rounds, in seconds. Of all its threads if its way to wait has
+    /// more.
     pub cpu_seconds: f64,
+    /// CPU time of the end per round trip, in seconds; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds_per_message: Option<Figure>,
     /// The end's options in the first measured round, as requested and as granted.
     pub effective_options: Vec<Effective>,
     /// Names of options whose effective values differ between rounds.

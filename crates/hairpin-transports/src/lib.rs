@@ -31,6 +31,8 @@ pub use linux::binding::apply as bind;
 #[cfg(target_os = "linux")]
 pub use linux::library::echo;
 #[cfg(target_os = "linux")]
+pub use linux::wires::awaited::{join, may_use_io_uring};
+#[cfg(target_os = "linux")]
 pub use linux::{bpf, descriptors, foreign_options, multipath, readiness, received, wire_set};
 #[cfg(target_os = "linux")]
 use linux::{library, system};
@@ -39,8 +41,8 @@ pub use own_type::{OverWire, over_own_type};
 pub use readiness::{DescriptorState, Interest, Readiness, WireState};
 pub use transports::{ALL, OMITTED, all, find, own, register};
 pub use wire::{
-    Connection, Cookie, KernelStamps, Listener, RawStamp, Repeated, Segments, ServerAddresses, Setup, Stream,
-    Transport, TransportError, Unsupported, Wire, WireError,
+    Connection, Cookie, InRuntime, KernelStamps, Listener, RawStamp, Repeated, Runtime, Segments, ServerAddresses,
+    Setup, Stream, Transport, TransportError, Unsupported, Wire, WireError,
 };
 #[cfg(target_os = "linux")]
 pub use wire::{Descriptors, PassedSocket};

@@ -17,6 +17,7 @@ pub trait OverWire {
 pub fn over_own_type<T: OverWire>(wire: &mut dyn Wire, task: T) -> T::Answer {
     #[cfg(target_os = "linux")]
     {
+        use crate::linux::wires::awaited::{EpolledWire, SpinThenBlockWire, UringWire};
         use crate::linux::wires::pipe::PipeWire;
         use crate::linux::wires::socket::SocketWire;
 
@@ -24,6 +25,15 @@ pub fn over_own_type<T: OverWire>(wire: &mut dyn Wire, task: T) -> T::Answer {
             return task.run(wire);
         }
         if let Some(wire) = downcast::<PipeWire>(wire) {
+            return task.run(wire);
+        }
+        if let Some(wire) = downcast::<EpolledWire>(wire) {
+            return task.run(wire);
+        }
+        if let Some(wire) = downcast::<SpinThenBlockWire>(wire) {
+            return task.run(wire);
+        }
+        if let Some(wire) = downcast::<UringWire>(wire) {
             return task.run(wire);
         }
     }

@@ -37,6 +37,8 @@ pub struct Setup {
     pub opens_with_message: bool,
     /// Streams of each connection.
     pub streams: u32,
+    /// Connections of each end. Several are made one wire by [`join`](crate::join) if they wait together for answers.
+    pub connections: u32,
     /// How the connections of the round open if their set-up is measured.
     pub opening: Option<Opening>,
     /// Where a client writes how long the last hello took, in ns. The client then waits until a stream's hello is acknowledged.
@@ -82,6 +84,7 @@ impl Setup {
             has_answers: false,
             opens_with_message: false,
             streams: 1,
+            connections: 1,
             opening: None,
             hello_ns: None,
             binding,

@@ -3,8 +3,9 @@
 
 use std::any::Any;
 use std::io::IoSlice;
-#[cfg(target_os = "linux")]
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hairpin_model::options::OptionName;
@@ -121,6 +122,15 @@ pub trait Wire: Send {
     /// [`WireError::TimedOut`] if there was no room in time: a message was not sent, but a stream may have sent a part
     /// of it and is then unusable. [`WireError::Closed`] if the other end has closed.
     fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
+
+    /// Like [`Wire::send`], for a caller whose next call is [`Wire::receive`]: the wire may send with that call.
+    ///
+    /// # Errors
+    /// As [`Wire::send`]; the next receive may return the error.
+    #[inline(always)]
+    fn send_before_receive(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.send(message)
+    }
 
     /// Waits for data as [`Setup::waiting`] specifies. Receives one message if the transport keeps boundaries, else
     /// at least one byte. With [`Waiting::Block`](hairpin_model::case::Waiting::Block) a receive that has to wait
@@ -293,6 +303,16 @@ pub trait Wire: Send {
         None
     }
 
+    /// The wire for [`join`](crate::join); `None` for types that cannot be joined.
+    fn into_any(self: Box<Self>) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    /// The wire for loops in a runtime; `None` unless it waits by one.
+    fn in_runtime(&mut self) -> Option<&mut dyn InRuntime> {
+        None
+    }
+
     /// Requests the kernel's time stamp of each message or segment that arrives from now on (`SO_TIMESTAMPING`,
     /// CLOCK_REALTIME), which the calls that receive then take; `stamps.received` of [`Wire::effective`] counts them.
     ///
@@ -306,6 +326,29 @@ pub trait Wire: Send {
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
     }
+}
+
+/// A wire of an asynchronous runtime. A loop runs as a whole in the runtime.
+pub trait InRuntime {
+    fn runtime(&self) -> Arc<dyn Runtime>;
+
+    /// Sends one whole message, see [`Wire::send`].
+    ///
+    /// # Errors
+    /// As [`Wire::send`].
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
+
+    /// Receives as [`Wire::receive`], or registers to be woken when there is data. Without a time-out.
+    fn poll_receive(&mut self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, WireError>>;
+
+    /// System calls so far, see [`Wire::system_calls`].
+    fn system_calls(&self) -> Option<u64>;
+}
+
+/// An asynchronous runtime.
+pub trait Runtime {
+    /// Runs a task on the calling thread until it is complete.
+    fn block_on(&self, task: Pin<&mut dyn Future<Output = ()>>);
 }
 
 fn no_files(operation: &'static str) -> WireError {

@@ -379,6 +379,7 @@ pub(crate) fn capabilities() -> HostCapabilities {
         may_set: |_| Ok(()),
         may_capture: || Ok(()),
         may_schedule: |_, _| Ok(()),
+        may_use_io_uring: || Ok(()),
     }
 }
 

@@ -19,6 +19,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod under_load;
+mod waiting;
 
 use std::collections::BTreeMap;
 
@@ -40,6 +41,7 @@ pub fn answer(run: &Run) -> Answer {
     }
     let pairs = ranking::pairs(&run.comparisons);
     let found = choice::answer(run)
+        .or_else(|| waiting::answer(run, &pairs))
         .or_else(|| round_trips::answer(run, &pairs))
         .or_else(|| exchanges::answer(run))
         .or_else(|| observers::answer(run))

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::summary::Verdict;
-use hairpin_model::{
-    CaseSummary, Figure, Measured, Placement, RoundPoint, RoundRecord, Run, Unlike, Waiting, ladder,
-};
+use hairpin_model::{CaseSummary, Figure, Measured, Placement, RoundPoint, RoundRecord, Run, Unlike, ladder};
 
 use super::keys::{Key, Keys};
 use super::{as_ratio, difference_by_block, logarithms_by_block, over_points, resolution_share, widened};
@@ -223,7 +221,7 @@ impl Side<'_> {
     /// Returns the time to wake the other CPU, in ns, if messages of the case wake it; `None` if not measured.
     fn waking_ns(&self) -> Option<f64> {
         let case = &self.summary.case;
-        let is_woken = case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin;
+        let is_woken = case.ends.placement != Placement::SameCpu && !case.ends.waiting.spins();
         self.run.machine.waking_ns.filter(|_| is_woken)
     }
 

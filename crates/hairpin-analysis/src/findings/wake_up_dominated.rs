@@ -103,7 +103,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 fn by_budget(run: &Run) -> Vec<Finding> {
     let look = |case: &Case| {
         let EndSettings { waiting, placement, cpu_idle, .. } = case.ends;
-        let sleeps = waiting != Waiting::Spin && placement.has_own_cpus() && cpu_idle == CpuIdle::Deep;
+        let sleeps = !waiting.spins() && placement.has_own_cpus() && cpu_idle == CpuIdle::Deep;
         let is_tried = |changed: &Case| run.cases.iter().any(|other| other.case == *changed);
         let spinning = spinning(case);
         (sleeps && !is_tried(&spinning) && !is_tried(&kept_awake(case))).then_some((MIN_SHARE, spinning))
@@ -153,7 +153,7 @@ fn find_waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'
     // One-way messages wait for earlier ones and form no round trip. Under load no CPU idles between probe messages.
     if own.primary().load.is_one_way()
         || !own.loads().is_empty()
-        || own.ends.waiting == Waiting::Spin
+        || own.ends.waiting.spins()
         || own.ends.cpu_idle == CpuIdle::Shallow
         || own.replicate != 0
     {

@@ -21,14 +21,13 @@ use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
 use super::codes::{DatagramKey, codes};
-use super::devices;
 use super::one_way::{self, EndCounts, OneWay, Peer};
 use super::opening::{
     self, allow_descriptors, check_options, close, counters, effective, facts, facts_of_each, setup,
     unacknowledged_bytes, unopened, wait_until_acknowledged,
 };
 use super::start::Server;
-use super::{Host, is_woken};
+use super::{Host, devices, is_woken};
 use crate::barrier::Barrier;
 use crate::capture::reader::CaptureProcess;
 use crate::control::{Message, Progress};
@@ -102,7 +101,7 @@ impl Client<'_> {
         let clock = &self.host.clock;
         let Opened { mut observers, setup_ns, wires, options, waking_ns, started } = self.open()?;
         observers.mark(Mark::Load(&wires));
-        let mut wire = devices::as_one(End::Client, self.order, wires)?;
+        let mut wire = devices::as_one(End::Client, self.order, wires, &started.setup)?;
         let mut observed = Observed::begin(self.order, End::Client, (&mut *wire, self.card.boundaries), clock);
         let all_connected_ns = started.all_connected_ns;
         let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
@@ -200,7 +199,7 @@ impl Client<'_> {
         };
         let connect_ns = clock.now_ns();
         let flow = order.case.primary();
-        allow_descriptors(End::Client, flow)?;
+        allow_descriptors(End::Client, &order.case)?;
         let mut wires = Vec::new();
         for _ in 0..flow.connections {
             let connected = self.transport.connect(&address, &setup);

@@ -8,17 +8,23 @@ use std::time::{Duration, Instant};
 use hairpin_model::case::Waiting;
 use hairpin_model::trace::End;
 use hairpin_model::{Fact, Failure, RoundOrder};
-use hairpin_transports::{Interest, Ready, Wire, WireError, WireSet};
+use hairpin_transports::{Interest, Ready, Setup, Wire, WireError, WireSet};
 
-use super::opening::only_wire;
+use super::opening::wire_of_all;
 
 /// Longest single wait of a server.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Joins the wires of a control loop with several connections. Other loads have one wire.
-pub(super) fn as_one(end: End, order: &RoundOrder, wires: Vec<Box<dyn Wire>>) -> Result<Box<dyn Wire>, Failure> {
-    if wires.len() < 2 || order.case.primary().load.periodic().is_none() {
-        return only_wire(end, wires);
+/// Joins the connections of a control loop whose ends block, poll or spin. Other ends join them by their way to wait.
+pub(super) fn as_one(
+    end: End,
+    order: &RoundOrder,
+    wires: Vec<Box<dyn Wire>>,
+    setup: &Setup,
+) -> Result<Box<dyn Wire>, Failure> {
+    let is_own = matches!(order.case.ends.waiting, Waiting::Block | Waiting::Poll | Waiting::Spin);
+    if wires.len() < 2 || !is_own || order.case.primary().load.periodic().is_none() {
+        return wire_of_all(end, wires, setup);
     }
     let last = wires.len() - 1;
     if end == End::Client {

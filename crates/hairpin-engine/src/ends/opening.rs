@@ -7,9 +7,9 @@ use hairpin_model::flow::ConnectionUse;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Card, Case, Effective, Fact, FactValue, Failure, FailureKind, Flow, Hinted, Load, Options, RoundOrder, fact_names,
+    Card, Case, Effective, Fact, FactValue, Failure, FailureKind, Hinted, Load, Options, RoundOrder, fact_names,
 };
-use hairpin_transports::{Cookie, ServerAddresses, Setup, Transport, Wire, descriptors, options};
+use hairpin_transports::{Cookie, ServerAddresses, Setup, Transport, Wire, descriptors, join, options};
 
 use crate::links::addresses;
 use crate::netstat;
@@ -45,6 +45,7 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<Socket
         port: round.port,
         has_answers: has_answers(case),
         streams: case.primary().streams,
+        connections: case.primary().connections,
         opening: case.primary().opening,
         opens_with_message: case.primary().connection_use == ConnectionUse::PerMessage,
         cookie,
@@ -73,8 +74,9 @@ fn only(at: SocketAddr) -> ServerAddresses {
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Raises the limit of open descriptors to what this end's flow needs. With several wires, each is one socket.
-pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
-    descriptors::allow(flow.wires() + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
+pub fn allow_descriptors(end: End, case: &Case) -> Result<(), Failure> {
+    let wires = case.primary().wires().saturating_mul(case.ends.waiting.descriptors_per_connection());
+    descriptors::allow(wires + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
 }
 
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
@@ -112,13 +114,17 @@ pub(super) fn close(mut wires: Vec<Box<dyn Wire>>) {
     wires.iter_mut().for_each(|wire| wire.begin_close());
 }
 
-/// Returns the only wire of a load that needs a single stream.
-pub(super) fn only_wire(end: End, wires: Vec<Box<dyn Wire>>) -> Result<Box<dyn Wire>, Failure> {
-    let [wire] = <[Box<dyn Wire>; 1]>::try_from(wires).map_err(|wires| {
+/// Returns the only wire of a load with answers, or one that waits for all connections. The client sends on each in turn.
+pub(super) fn wire_of_all(end: End, wires: Vec<Box<dyn Wire>>, setup: &Setup) -> Result<Box<dyn Wire>, Failure> {
+    let wires = match <[Box<dyn Wire>; 1]>::try_from(wires) {
+        Ok([wire]) => return Ok(wire),
+        Err(wires) => wires,
+    };
+    if setup.streams > 1 {
         let cause = format!("{end}: cannot run this load on {} streams", wires.len());
-        Failure::new(FailureKind::Unsupported, cause, "use one connection with one stream")
-    })?;
-    Ok(wire)
+        return Err(Failure::new(FailureKind::Unsupported, cause, "use one stream in each connection"));
+    }
+    join(wires, setup, end == End::Client).map_err(|error| unopened(end, &error))
 }
 
 /// Adds the event counts of `others` to `facts`.

@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 use hairpin_model::case::Scheduling;
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::trace::End;
-use hairpin_model::{
-    Binding, Card, Case, EndReport, Fact, Failure, FailureKind, Flow, RoundOrder, Turnaround, fact_names,
-};
-use hairpin_transports::{Cookie, Listener, TransportError, Wire};
+use hairpin_model::{Binding, Card, Case, EndReport, Fact, Failure, FailureKind, RoundOrder, Turnaround, fact_names};
+use hairpin_transports::{Cookie, Listener, Setup, TransportError, Wire};
 
 use super::codes::codes;
 use super::devices;
@@ -33,6 +31,7 @@ use hairpin_loops::connecting;
 use hairpin_loops::driver::PROGRESS_NS;
 use hairpin_loops::echo::{Answered, Echo};
 use hairpin_loops::marks::{Notice, ServerMarks};
+use hairpin_loops::run_server;
 use hairpin_loops::shared::{self, BulkOrder};
 use hairpin_loops::undamaged::{Filtered, is_whole, may_be_damaged};
 
@@ -90,6 +89,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     }
     // This mark precedes the address, because the address starts the client's observers, perhaps on the same CPU.
     observers.mark(Mark::Opening { pinned, address: None, server_namespace: None });
+    let joined = setup.clone();
     let mut listener = match sockets {
         None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
         Some(sockets) => Box::new(PassedListener::new(transport, setup, sockets)),
@@ -97,14 +97,14 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let address = listener.address();
     let digest = host.across.map_or_else(String::new, |_| format!(" {}", order_digest(&round)));
     send(control, &Message::Listening(format!("{address}{digest}")))?;
-    let wires = accept(&mut *listener, control, flow)?;
+    let wires = accept(&mut *listener, control, case)?;
     let before = facts_of_each(&wires);
     check_options(End::Server, &card, &round, &before)?;
     if flow.direction != Direction::RoundTrip {
         return one_way(control, host, &round, &card, Opened { wires, before, observers });
     }
     let opened = Opened { wires, before, observers };
-    answer(control, host, &round, opened, (&mut *listener, reports_progress))
+    answer(control, host, &round, opened, (&mut *listener, &joined, reports_progress))
 }
 
 /// Answers messages, on one connection or on a new connection for each message.
@@ -113,13 +113,13 @@ fn answer(
     host: &Host,
     round: &RoundOrder,
     opened: Opened,
-    (listener, reports_progress): (&mut dyn Listener, bool),
+    (listener, setup, reports_progress): (&mut dyn Listener, &Setup, bool),
 ) -> Result<EndReport, Failure> {
     let Opened { wires, before, mut observers } = opened;
     let (case, flow) = (&round.case, round.case.primary());
     let card = opening::transport(&flow.transport)?.card();
     observers.mark(Mark::Load(&wires));
-    let mut wire = devices::as_one(End::Server, round, wires)?;
+    let mut wire = devices::as_one(End::Server, round, wires, setup)?;
     let mut observed = Observed::begin(round, End::Server, (&mut *wire, card.boundaries), &host.clock);
     send(control, &Message::Ready)?;
     if is_woken(case) {
@@ -190,7 +190,7 @@ fn echo(
     let Answered { turnaround, count, order } = if !card.reliable && may_be_damaged(case) {
         echo.run(&mut Filtered::new(wire, is_whole(case)), marks)?
     } else {
-        echo.run(wire, marks)?
+        run_server(&echo, wire, marks)?
     };
     let mut facts = two_host_facts(case, count);
     if let Some(ArrivalOrder { duplicated, reordered, .. }) = order {
@@ -228,10 +228,11 @@ fn receive_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
 fn accept(
     listener: &mut dyn Listener,
     control: &mut dyn Control,
-    flow: &Flow,
+    case: &Case,
 ) -> Result<Vec<Box<dyn Wire>>, Failure> {
     let mut wires = Vec::new();
-    allow_descriptors(End::Server, flow)?;
+    let flow = case.primary();
+    allow_descriptors(End::Server, case)?;
     let is_new_for_each = flow.connection_use == ConnectionUse::PerMessage;
     listener.expect(if is_new_for_each { u32::MAX } else { flow.connections });
     for _ in 0..flow.connections {

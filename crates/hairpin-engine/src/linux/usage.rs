@@ -11,6 +11,8 @@ use hairpin_loops::time;
 
 /// Observes the usage of an end while it handles its measured messages.
 pub(crate) struct Usage {
+    /// Reads the CPU time of the end's thread, or of all its threads if its way to wait has more.
+    cpu_ns: fn() -> u64,
     pinned_cpu: Option<usize>,
     /// The reading at the first measured message, or at the beginning of the load.
     before: Reading,
@@ -24,10 +26,13 @@ pub(crate) struct Usage {
 }
 
 impl Observer for Usage {
-    fn begin(_: Context<'_>) -> Option<Self> {
+    fn begin(context: Context<'_>) -> Option<Self> {
+        let more_threads = context.order.case.ends.waiting.has_more_threads();
+        let cpu_ns = if more_threads { time::process_cpu_ns } else { time::thread_cpu_ns };
         Some(Self {
+            cpu_ns,
             pinned_cpu: None,
-            before: Reading::now(),
+            before: Reading::now(cpu_ns),
             after: None,
             latest_cpu_ns: None,
             in_all: None,
@@ -38,16 +43,16 @@ impl Observer for Usage {
     fn mark(&mut self, mark: Mark<'_>) {
         match mark {
             Mark::Opening { pinned, .. } => self.pinned_cpu = pinned,
-            Mark::Load(_) | Mark::First => self.before = Reading::now(),
+            Mark::Load(_) | Mark::First => self.before = Reading::now(self.cpu_ns),
             Mark::Running(_) | Mark::Connected(_) | Mark::Phase => {}
-            Mark::Latest => self.latest_cpu_ns = Some(time::thread_cpu_ns()),
+            Mark::Latest => self.latest_cpu_ns = Some((self.cpu_ns)()),
             Mark::Last => self.end(),
         }
     }
 
     fn end(&mut self) {
         if self.after.is_none() {
-            self.after = Some(Reading::last());
+            self.after = Some(Reading::last(self.cpu_ns));
             self.in_all = read("/proc/thread-self/schedstat");
             let status = fs::read_to_string("/proc/self/status").ok();
             self.peak_memory_bytes = status.as_deref().and_then(peak_memory_bytes);
@@ -55,7 +60,7 @@ impl Observer for Usage {
     }
 
     fn report(self: Box<Self>, Observations { report, .. }: &mut Observations) {
-        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all, peak_memory_bytes } = *self;
+        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all, peak_memory_bytes, .. } = *self;
         let Some(after) = after else { return };
         // A busy-polling receiver uses more CPU time after the last message; exclude that time.
         let cpu_ns = latest_cpu_ns.map_or(after.cpu_ns, |latest_cpu_ns| latest_cpu_ns.min(after.cpu_ns));
@@ -85,17 +90,17 @@ struct Reading {
 
 impl Reading {
     /// Reads the counters. CPU time is read last, because reading the other counters uses CPU time.
-    fn now() -> Self {
+    fn now(cpu_ns: fn() -> u64) -> Self {
         let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
         let (voluntary, involuntary) = cpu::thread_switches();
         let waited_for_cpu_ns = read("/proc/thread-self/schedstat").map(|usage| usage.waited_for_cpu_ns);
         let cpu = rustix::thread::sched_getcpu();
-        Self { cpu_ns: time::thread_cpu_ns(), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
+        Self { cpu_ns: cpu_ns(), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
     }
 
-    fn last() -> Self {
-        let cpu_ns = time::thread_cpu_ns();
-        Self { cpu_ns, ..Self::now() }
+    fn last(cpu_ns: fn() -> u64) -> Self {
+        let used_ns = cpu_ns();
+        Self { cpu_ns: used_ns, ..Self::now(cpu_ns) }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod small_writes;
 pub mod streams;
 pub mod survey;
 pub mod under_load;
+pub mod waiting;
 pub mod which;
 
 use hairpin_model::Refused;
@@ -31,6 +32,7 @@ pub const ALL: &[Experiment] = &[
     under_load::UNDER_LOAD,
     streams::STREAMS,
     set_up::SET_UP,
+    waiting::WAITING,
     observer::OBSERVER,
     which::WHICH,
 ];

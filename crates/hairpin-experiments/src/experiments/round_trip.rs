@@ -35,7 +35,7 @@ pub const ROUND_TRIP: Experiment = Experiment {
     plan,
     repeats: |case| {
         let is_round_trip = matches!(case.primary().load, Load::PingPong { .. } | Load::Paced { .. });
-        is_round_trip && !case.is_under_load() && case.primary().opening.is_none()
+        is_round_trip && !case.is_under_load() && case.primary().opening.is_none() && case.primary().connections == 1
     },
     refine: None,
     search: None,
@@ -103,7 +103,7 @@ pub(super) fn print_reply_size(repeat: &Repeat) -> Vec<String> {
 }
 
 /// Messages per round if neither a count nor a duration is given.
-const DEFAULT_COUNT: u64 = 1250;
+pub(super) const DEFAULT_COUNT: u64 = 1250;
 /// Most measured messages and most of the warm-up with a foreign server. Together fewer than the 1000 requests after which
 /// common servers close a connection.
 const FOREIGN_COUNTS: [u64; 2] = [500, 50];

@@ -220,6 +220,7 @@ pub fn capabilities() -> HostCapabilities {
         },
         may_capture: || Ok(()),
         may_schedule: |_, _| Ok(()),
+        may_use_io_uring: || Ok(()),
     }
 }
 

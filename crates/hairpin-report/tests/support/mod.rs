@@ -200,6 +200,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let flow = FlowSummary {
         set_up: None,
         answered_by: AnsweredBy::default(),
+        exceeds: None,
         by_stream: Vec::new(),
         flow: case.primary().clone(),
         samples,
@@ -260,6 +261,7 @@ fn ends(case: &Case) -> Vec<EndSummary> {
         waiting: case.ends.waiting,
         placement: case.ends.placement,
         cpu_seconds,
+        cpu_seconds_per_message: None,
         effective_options: effective(case),
         differing_options: Vec::new(),
         facts: Vec::new(),

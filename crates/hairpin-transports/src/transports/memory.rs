@@ -160,7 +160,7 @@ impl Queue {
                 }
                 deadline.left()?;
             },
-            Waiting::Block | Waiting::Poll => {
+            _ => {
                 let mut state = lock(&self.state);
                 loop {
                     if let Some(outcome) = step(&mut state) {

@@ -3,7 +3,7 @@
 use hairpin_model::card::Library;
 use hairpin_model::flow::Opening;
 use hairpin_model::options::OptionName;
-use hairpin_model::{Card, RoughRoundTrip};
+use hairpin_model::{Card, RoughRoundTrip, Waiting};
 
 use super::udp::UDP;
 use crate::foreign::Scheme;
@@ -26,6 +26,7 @@ pub(super) const QUIC: SocketTransport = SocketTransport {
         rough_round_trip: RoughRoundTrip { blocking_ns: 60_000, spinning_ns: 40_000 },
         options: OPTIONS,
         library: Some(LIBRARY),
+        waitings: Waiting::BASIC,
         ..UDP.card
     },
     layer: Some(|connected| open(connected, Carrier::Streams)),

@@ -300,7 +300,7 @@ impl ShmWire {
     ) -> Result<WaitOutcome, WireError> {
         match self.waiting {
             Waiting::Spin => Ok(self.spin(deadline, is_ready)),
-            Waiting::Block | Waiting::Poll => self.sleep(asleep, deadline, is_ready),
+            _ => self.sleep(asleep, deadline, is_ready),
         }
     }
 

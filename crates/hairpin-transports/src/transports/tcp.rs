@@ -2,12 +2,12 @@
 
 use hairpin_model::card::{self, IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
-use hairpin_model::{Card, Reach, RoughRoundTrip};
+use hairpin_model::{Card, Reach, RoughRoundTrip, Waiting};
 use socket2::{Protocol, Type};
 
 use crate::options::Family;
 use crate::system::sockopt;
-use crate::wires::socket_transport::SocketTransport;
+use crate::wires::socket_transport::{self, SocketTransport};
 
 /// `tcp`.
 pub(super) const TCP: SocketTransport = SocketTransport {
@@ -49,6 +49,7 @@ const CARD: Card = Card {
     many_connections: true,
     sends_files: true,
     options: OPTIONS,
+    waitings: socket_transport::WAITINGS,
     ..Card::LOCAL
 };
 
@@ -69,8 +70,14 @@ const OPTIONS: &[OptionName] = &[
 ];
 
 /// A protocol over TCP whose library moves the bytes; transports' cards override some of the fields.
-pub(super) const LAYERED: Card =
-    Card { is_reference: false, in_survey: false, sends_files: false, options: LAYERED_OPTIONS, ..TCP.card };
+pub(super) const LAYERED: Card = Card {
+    is_reference: false,
+    in_survey: false,
+    sends_files: false,
+    waitings: Waiting::BASIC,
+    options: LAYERED_OPTIONS,
+    ..TCP.card
+};
 
 const LAYERED_OPTIONS: &[OptionName] = &[
     OptionName::Nodelay,

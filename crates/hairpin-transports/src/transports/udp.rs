@@ -6,7 +6,7 @@ use hairpin_model::{Card, Reach, RoughRoundTrip};
 use socket2::{Protocol, Type};
 
 use crate::options::Family;
-use crate::wires::socket_transport::SocketTransport;
+use crate::wires::socket_transport::{self, SocketTransport};
 
 /// `udp`.
 pub(super) const UDP: SocketTransport = SocketTransport {
@@ -58,5 +58,6 @@ const CARD: Card = Card {
         OptionName::Priority,
         OptionName::Gso,
     ],
+    waitings: socket_transport::WAITINGS,
     ..Card::LOCAL
 };

@@ -5,7 +5,7 @@ use hairpin_model::{Card, RoughRoundTrip};
 use socket2::Type;
 
 use crate::options::Family;
-use crate::wires::socket_transport::SocketTransport;
+use crate::wires::socket_transport::{self, SocketTransport};
 
 /// `SO_RCVBUF` can be set and read, but has no effect: the queue is limited by the sender's buffer and, for datagrams,
 /// by net.unix.max_dgram_qlen (unix(7)).
@@ -20,6 +20,7 @@ pub(super) const UNIX_STREAM: SocketTransport = SocketTransport {
         many_connections: true,
         sends_files: true,
         options: OPTIONS,
+        waitings: socket_transport::WAITINGS,
         ..Card::LOCAL
     },
     family: Family::Unix,

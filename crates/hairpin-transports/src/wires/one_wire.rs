@@ -11,7 +11,12 @@ pub(crate) struct OneWire {
 impl OneWire {
     /// Creates a connection that carries `wire`.
     pub(crate) fn connection(transport: &'static str, wire: impl Wire + 'static) -> Box<dyn Connection> {
-        Box::new(Self { transport, wire: Some(Box::new(wire)) })
+        Self::boxed(transport, Box::new(wire))
+    }
+
+    /// Like [`Self::connection`].
+    pub(crate) fn boxed(transport: &'static str, wire: Box<dyn Wire>) -> Box<dyn Connection> {
+        Box::new(Self { transport, wire: Some(wire) })
     }
 }
 

@@ -14,7 +14,7 @@ type Plan = (&'static str, &'static str, [usize; 2]);
 
 /// Plans with one flow and with several flows, over TCP and UDP, sent by either end or by both ends. `TCP` and `UDP`
 /// are replaced by the transports of an IP version, `STREAMS` by all transports over TCP.
-const PLANS: [Plan; 13] = [
+const PLANS: [Plan; 14] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
     ("budget", "--transport TCP,UDP --count 200 --warmup 10 --rounds 2", [2; 2]),
@@ -30,6 +30,11 @@ const PLANS: [Plan; 13] = [
     ("observer", "--transport TCP --observer counter --duration 200ms --rounds 1", [3; 2]),
     ("which", "--size 64 --rate 500 --reply --transport TCP --duration 200ms --rounds 1", [2; 2]),
     ("streams", "--transport TCP,UDP --rate 300 --count 50 --rounds 1", [2; 2]),
+    (
+        "waiting",
+        "--transport TCP --waiting block,epoll,uring --connections 1 --count 50 --warmup 10 --rounds 1",
+        [3; 2],
+    ),
     ("set-up", "--transport TCP --count 3 --rounds 1", [1; 2]),
     (
         "under-load",

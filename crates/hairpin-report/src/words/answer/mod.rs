@@ -8,6 +8,7 @@ mod observers;
 mod one_way;
 mod periods;
 mod under_load;
+mod waiting;
 
 use hairpin_model::answer::Unequal;
 use hairpin_model::ladder::CaseKind;
@@ -84,6 +85,9 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::OtherTransports { cases } => exchanges::other_transports(&rows(cases)),
         Said::OtherPaths { paths } => exchanges::other_paths(&paths.iter().map(rows).collect::<Vec<_>>()),
         Said::Batches { messages, gains } => one_way::batches(run, *messages, gains),
+        Said::HowToWait { sleeping, spinning, up_to_per_s } => {
+            waiting::how_to_wait(row(sleeping)?, row(spinning)?, *up_to_per_s)
+        }
         Said::ObserverCosts { cases } => observers::costs(&rows(cases)),
         Said::LatencyAtRate { case, unbatched } => {
             Some(one_way::latency_at_rate(row(case)?, unbatched.as_ref().and_then(row)))

@@ -71,6 +71,25 @@ pub(crate) fn poll_all(on: &[BorrowedFd<'_>], events: i16, at_most: Duration) ->
     Ok(polled.iter().map(|polled| polled.revents != 0).collect())
 }
 
+/// Descriptors for [`Polls::wait`].
+pub(crate) struct Polls(Vec<libc::pollfd>);
+
+impl Polls {
+    /// `on` must stay open as long as it is polled; polling a closed descriptor only returns at once.
+    pub(crate) fn of<'f>(on: impl Iterator<Item = BorrowedFd<'f>>) -> Self {
+        Self(on.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: READABLE, revents: 0 }).collect())
+    }
+
+    /// `ppoll(2)` for up to `at_most`. Returns the place of the first readable descriptor.
+    pub(crate) fn wait(&mut self, at_most: Duration) -> io::Result<Option<usize>> {
+        let at_most = timespec(at_most);
+        let count = self.0.len() as libc::nfds_t;
+        // SAFETY: `count` `pollfd`s and one `timespec`, all alive during the call; no signal mask.
+        to_count(unsafe { libc::ppoll(self.0.as_mut_ptr(), count, &raw const at_most, std::ptr::null()) } as isize)?;
+        Ok(self.0.iter().position(|polled| polled.revents != 0))
+    }
+}
+
 /// Converts a duration, and limits it to the kernel's maximum.
 pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {

@@ -21,6 +21,9 @@ pub(crate) mod received;
 pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod timestamping;
+pub(crate) mod uring;
+#[cfg(feature = "async")]
+pub(crate) mod watched;
 
 // The loom test replaces these modules by models.
 #[cfg(all(test, loom))]

@@ -27,6 +27,8 @@ pub(crate) const CONGESTION: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_CONG
 pub(crate) const SNDBUF: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_SNDBUF);
 pub(crate) const RCVBUF: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_RCVBUF);
 pub(crate) const BUSY_POLL: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_BUSY_POLL);
+/// The network device's queue that the last packet came from; 0 on devices without one, which cannot be busy-polled.
+pub(crate) const INCOMING_NAPI_ID: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID);
 pub(crate) const PRIORITY: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_PRIORITY);
 pub(crate) const TOS: SockOpt = SockOpt(libc::IPPROTO_IP, libc::IP_TOS);
 pub(crate) const TRAFFIC_CLASS: SockOpt = SockOpt(libc::IPPROTO_IPV6, libc::IPV6_TCLASS);

@@ -1,5 +1,6 @@
 //! A wire over file descriptors, which waits by `block`, `poll` or `spin`.
 
+mod attempts;
 mod stamps;
 mod stream;
 
@@ -32,6 +33,7 @@ const MAX_CALL: Duration = Duration::from_millis(50);
 /// A wire over one or two descriptors.
 pub(crate) struct DescriptorWire<P> {
     port: P,
+    /// A basic mode.
     waiting: Waiting,
     timeout: Duration,
     /// Interrupts blocking calls, so that the deadline can be checked; `None` if calls do not block.
@@ -46,6 +48,7 @@ pub(crate) struct DescriptorWire<P> {
 
 impl<P: Port> DescriptorWire<P> {
     pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> io::Result<Self> {
+        let waiting = waiting.basic();
         let alarm = (waiting == Waiting::Block).then(|| Alarm::start(timeout)).transpose()?;
         Ok(Self { port, waiting, timeout, alarm, peer_gone: false, system_calls: 0, file: None })
     }
@@ -406,8 +409,8 @@ impl<P: Port> Wire for DescriptorWire<P> {
         }
         match self.waiting {
             Waiting::Block => self.receive_blocking(into),
-            Waiting::Poll => self.receive_polling(into),
             Waiting::Spin => self.receive_spinning(into),
+            _ => self.receive_polling(into),
         }
     }
 
@@ -496,6 +499,10 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn as_any(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
+    }
+
+    fn into_any(self: Box<Self>) -> Option<Box<dyn Any>> {
         Some(self)
     }
 

@@ -1,5 +1,6 @@
 //! Shared parts of transports over descriptors.
 
+pub(crate) mod awaited;
 pub(crate) mod descriptor;
 pub(crate) mod hello;
 pub(crate) mod layer;

@@ -123,7 +123,7 @@ fn connection(
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
     let error = |source| failed("set up", "the pipe", source, "");
-    let blocks = setup.waiting == Waiting::Block;
+    let blocks = setup.waiting.basic() == Waiting::Block;
     for end in [&from, &to] {
         set_nonblocking(end.as_fd(), !blocks).map_err(error)?;
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hairpin_model::trace::End;
 use socket2::{SockAddr, Socket};
 
+use super::awaited::awaited;
 use super::descriptor::DescriptorWire;
 use super::hello::{self, Handshake, Nonce, PendingConnections};
 use super::socket_kind::Connected;
@@ -43,7 +44,7 @@ fn connection(
         |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
     let port = SocketPort::new(socket, *kind, setup, handshake);
     let wire = DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?;
-    Ok(OneWire::connection(kind.transport, wire))
+    Ok(OneWire::boxed(kind.transport, awaited(wire, setup)?))
 }
 
 /// The server of a connection-oriented socket.

@@ -65,7 +65,7 @@ impl SocketPort {
             crosses_link: setup.server.is_some(),
             stamping,
             offload: is_on(OptionName::Gso).then(|| Offload::new(kind.family)),
-            blocks: setup.waiting == Waiting::Block,
+            blocks: setup.waiting.basic() == Waiting::Block,
             extra_calls: 0,
             sends_since_read: 0,
             messages: Messages::default(),
@@ -90,6 +90,18 @@ impl SocketPort {
                 None => Datagram::Message,
                 Some(sealed) => sealed.examine(start),
             },
+        }
+    }
+
+    /// Examines `bytes` received bytes, of which the beginning is in `into`.
+    #[inline(always)]
+    pub(super) fn examined(&mut self, into: &mut [u8], bytes: usize) -> Result<usize, Miss> {
+        let fitted = bytes.min(into.len());
+        // The end of a stream, or the empty datagram that ends a flow; messages are never empty.
+        match self.examine(&mut into[..fitted], bytes) {
+            Datagram::Message => Ok(fitted),
+            Datagram::Other => Err(Miss::Again),
+            Datagram::End => Err(Miss::Ended),
         }
     }
 
@@ -348,13 +360,7 @@ impl Port for SocketPort {
             return self.receive_sealed(into, may_block);
         }
         let bytes = self.receive_any(into, may_block)?;
-        let fitted = bytes.min(into.len());
-        // The end of a stream, or the empty datagram that ends a flow; messages are never empty.
-        match self.examine(&mut into[..fitted], bytes) {
-            Datagram::Message => Ok(fitted),
-            Datagram::Other => Err(Miss::Again),
-            Datagram::End => Err(Miss::Ended),
-        }
+        self.examined(into, bytes)
     }
 
     #[inline]

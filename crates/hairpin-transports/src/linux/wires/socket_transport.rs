@@ -6,7 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use hairpin_model::{AnsweredBy, Card, Receipt, WhyNot};
+use hairpin_model::{AnsweredBy, Card, Receipt, Waiting, WhyNot};
 use socket2::{Protocol, SockAddr, Socket, Type};
 
 use super::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
@@ -16,6 +16,10 @@ use crate::options::Family;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::internet::server_end;
 use crate::wires::{bad_address, check, failed, minimal_setup};
+
+/// How a socket without a library can wait.
+pub(crate) const WAITINGS: &[Waiting] =
+    if cfg!(feature = "async") { Waiting::ALL } else { Waiting::ALL.split_at(Waiting::Async as usize).0 };
 
 /// A transport over one type of socket.
 pub(crate) struct SocketTransport {

@@ -1,0 +1,120 @@
+//! The closed loop of both ends as a task of an asynchronous runtime, see [`InRuntime`]: one `block_on` for all messages.
+
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::pin::pin;
+
+use hairpin_model::{Extent, Failure};
+use hairpin_transports::{InRuntime, WireError};
+
+use super::client::Client;
+use super::client_result::ClientResult;
+use super::closed_loop::{ClosedLoop, Times};
+use super::echo::{Answered, Echo};
+use super::failures::broken;
+use super::marks::{ClientMarks, Notice, ServerMarks};
+use super::message::patterned;
+use crate::clock::Clock;
+use crate::recorder::TurnaroundCounter;
+
+/// Runs `loop_on` in the runtime of `wire`.
+fn block_on<W: InRuntime + ?Sized, T>(wire: &mut W, loop_on: impl AsyncFnOnce(&mut W) -> T) -> T {
+    let (runtime, mut result) = (wire.runtime(), None);
+    runtime.block_on(pin!(async { result = Some(loop_on(wire).await) }));
+    result.expect("the runtime returns when the loop is over")
+}
+
+/// Receives until the message is complete, or one message with boundaries.
+async fn receive_whole<W: InRuntime + ?Sized>(
+    wire: &mut W,
+    into: &mut [u8],
+    boundaries: bool,
+) -> Result<usize, WireError> {
+    let mut len = 0;
+    loop {
+        len += poll_fn(|context| wire.poll_receive(context, &mut into[len..])).await?;
+        if boundaries || len == into.len() {
+            return Ok(len);
+        }
+    }
+}
+
+/// The client: sends the next message after the answer to the previous one.
+pub(super) fn ping_pong<C: Clock, W: InRuntime + ?Sized>(
+    client: &Client<'_, C>,
+    wire: &mut W,
+    marks: &mut dyn ClientMarks,
+) -> Result<ClientResult, Failure> {
+    block_on(wire, async |wire: &mut W| {
+        let mut closed_loop = ClosedLoop::new(client, 0);
+        let mut times = Times::from(client.clock.now_ns());
+        let interrupted = loop {
+            if let ControlFlow::Break(interrupted) = closed_loop.next(&mut times, marks, || ())? {
+                break interrupted;
+            }
+            let sequence = closed_loop.number();
+            let sent_ns = client.clock.now_ns();
+            wire.send(closed_loop.message.request()).map_err(|error| broken("send", sequence, &error))?;
+            closed_loop.count_sent();
+            let end = loop {
+                let received = receive_whole(wire, &mut closed_loop.reply, client.boundaries).await;
+                if let Some(end) = closed_loop.on_received(received, sequence, sent_ns)? {
+                    break end;
+                }
+            };
+            times.now_ns = end.unwrap_or_else(|| client.clock.now_ns());
+        };
+        marks.end();
+        Ok(closed_loop.result(times, interrupted, None))
+    })
+}
+
+/// The server: answers messages until the client closes its end or the load is over.
+pub(super) fn echo<C: Clock, W: InRuntime + ?Sized>(
+    echo: &Echo<'_, C>,
+    wire: &mut W,
+    marks: &mut dyn ServerMarks,
+) -> Result<Answered, Failure> {
+    block_on(wire, async |wire: &mut W| {
+        let load = &echo.case.primary().load;
+        let size = |bytes: u64| usize::try_from(bytes).expect("sizes are at most 1 GiB");
+        let (size, reply_size) = (size(load.size_bytes()), size(load.reply_size_bytes()));
+        let mut buffer = patterned(size.max(reply_size));
+        let mut turnaround = echo.stamps_turnaround().then(TurnaroundCounter::default);
+        let mut notice = if echo.warm_up == Extent::Count(0) { marks.wait()? } else { Notice::Nothing };
+        let (mut number, mut measuring) = (0, false);
+        while notice != Notice::Stop {
+            if notice == Notice::Measure && !measuring {
+                turnaround = turnaround.map(|_| TurnaroundCounter::default());
+                marks.begin()?;
+                measuring = true;
+            }
+            match receive_whole(wire, &mut buffer[..size], echo.boundaries).await {
+                Ok(_) => {}
+                Err(WireError::Closed) => break,
+                // Between messages, the client may be silent; it also handles messages that do not become complete.
+                Err(WireError::TimedOut { .. }) => {
+                    notice = marks.look()?;
+                    continue;
+                }
+                Err(error) => return Err(broken("receive", number, &error)),
+            }
+            let begin_ns = turnaround.as_ref().map(|_| echo.clock.now_ns());
+            number += 1;
+            if let Some(fault) = echo.case.injected_fault.filter(|fault| number % fault.every == 0) {
+                echo.hold(fault);
+            }
+            if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
+                counter.record(echo.clock.now_ns() - begin_ns);
+            }
+            match wire.send(&buffer[..reply_size]) {
+                Ok(()) => {}
+                Err(WireError::Closed) => break,
+                Err(error) => return Err(broken("echo", number, &error)),
+            }
+            marks.moved(number * size as u64, number * reply_size as u64)?;
+            notice = if measuring { Notice::Nothing } else { marks.look()? };
+        }
+        Ok(Answered { turnaround: turnaround.map(TurnaroundCounter::finish), count: number, order: None })
+    })
+}
