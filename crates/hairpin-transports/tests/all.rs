@@ -6,6 +6,7 @@ extern crate hairpin_testing;
 mod allocations;
 mod contract;
 mod counting;
+mod rest;
 mod several_streams;
 
 fn main() -> std::process::ExitCode {

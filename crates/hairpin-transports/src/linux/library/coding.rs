@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use hairpin_model::{Fact, fact_names};
 
-/// One message in so many is timed: reading the clock for each would take up to 1 % of a round trip.
+/// Messages for each timed one: reading the clock for each message would take up to 1 % of a round trip.
 const TIMED_EVERY: u64 = 16;
 
 /// The times of both directions.
