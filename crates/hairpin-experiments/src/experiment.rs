@@ -29,7 +29,7 @@ pub struct Experiment {
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
     /// Returns the next rounds; `None` if the knobs ask for no search.
-    pub next: fn(&Knobs, &HostCapabilities, &[RoundRecord]) -> Result<Option<Step>, Refused>,
+    pub next: SearchNext,
     /// Returns what is searched, to announce it.
     pub plan: fn(&Knobs) -> Option<PeriodSearchPlan>,
     /// Returns the result of these rounds.
@@ -38,6 +38,9 @@ pub struct Search {
 
 /// Returns more cases, given the knobs, the first plan and the rounds done; an empty list ends the experiment.
 pub type Refine = fn(&Knobs, &HostCapabilities, &[RoundOrder], &[RoundRecord]) -> Result<Vec<RoundOrder>, Refused>;
+
+/// See [`Search::next`].
+pub type SearchNext = fn(&Knobs, &HostCapabilities, &[RoundRecord]) -> Result<Option<Step>, Refused>;
 
 /// The rounds of a block in plan order, and the cases that cannot run.
 pub type Planning = (Vec<RoundOrder>, Vec<Skipped>);
