@@ -23,6 +23,7 @@ mod explain;
 mod fidelity;
 mod figures;
 mod fresh;
+mod jitter;
 mod leaks;
 mod lines;
 mod links;
@@ -92,6 +93,12 @@ enum Chore {
     },
     /// Build a tar.gz with a static binary, manual pages and completions, and test it in an empty root
     Dist,
+    /// Compare the release jitter of control loops with that of cyclictest (rt-tests)
+    Jitter {
+        /// Runs of each program and policy, in turn
+        #[arg(long, default_value_t = 13)]
+        pairs: usize,
+    },
     /// Compare Hairpin's figures with the figures of a bare loop or of another build
     Fidelity {
         /// The build profile: release or dist
@@ -232,6 +239,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             commands::run(root, &binary, brief).map(says)
         }
         Chore::Dist => dist::run(root).map(says),
+        Chore::Jitter { pairs } => jitter::run(root, pairs),
         Chore::Fidelity { profile, rounds, only, against, two_hosts, libraries } => {
             let held_against = match against {
                 Some(program) => fidelity::Against::Build(program),

@@ -111,6 +111,8 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("shared-connection", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --transport tcp --congestion cubic --idle 500ms --ramp 3s --duration 2s --recovery 500ms --probe-connection own --connections 4 --rounds 3"),
     injection("stack-dominated", "budget --transport tcp --placement cross-cpu --waiting spin --count 8000 --rounds 6"),
     decoy("stack-dominated", "budget --transport tcp --placement cross-cpu --waiting spin --count 2000 --rounds 6 --injected-fault busy=200us/1"),
+    injection("timer-slack", "periodic --transport tcp --placement same-cpu --period 1ms --count 300 --rounds 6"),
+    decoy("timer-slack", "periodic --transport tcp --placement same-cpu --period 1ms --count 300 --rounds 6 --timer-slack 1ns --injected-fault sleep=60us/1"),
     injection("udp-receive-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
     decoy("udp-receive-overrun", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --option rcvbuf=4096 --rate 500 --count 200 --rounds 3"),
     injection("udp-send-overrun", "message-rate --placement same-cpu --transport udp --rounds 3").at(Place::BehindQueue("tbf rate 8mbit burst 4kb limit 8kb")),

@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn a_jitter_of_the_slack_is_found_with_its_share_of_the_response_time() {
         let found = found(|_| {}, 60_000);
-        assert_eq!([keys::TIMER_SLACK, keys::RELEASE_JITTER].map(|key| value(&found[0], key).round()), [5e4, 6e4]);
+        assert_eq!(value(&found[0], keys::TIMER_SLACK), 5e4);
+        assert!((value(&found[0], keys::RELEASE_JITTER) / 6e4 - 1.0).abs() < 0.001, "{found:?}");
         assert!((found[0].share - 0.5).abs() < 0.01, "50 of 100 us: {}", found[0].share);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.as_ref().unwrap();
         assert_eq!((pair[0].clone(), pair[1].ends.timer_slack_ns), (control_loop(), Some(1)));

@@ -27,6 +27,7 @@ const PLANS: [Plan; 14] = [
     ),
     ("bulk", "--transport STREAMS --direction up,down --connections 4 --duration 300ms --rounds 1", [4, 2]),
     ("offered-load", "--transport UDP --direction up,down --rate 1000 --count 50 --rounds 1", [2; 2]),
+    ("periodic", "--transport TCP,UDP --period 5ms --devices 2 --count 50 --rounds 1", [2; 2]),
     ("observer", "--transport TCP --observer counter --duration 200ms --rounds 1", [3; 2]),
     ("which", "--size 64 --rate 500 --reply --transport TCP --duration 200ms --rounds 1", [2; 2]),
     ("streams", "--transport TCP,UDP --rate 300 --count 50 --rounds 1", [2; 2]),
