@@ -120,7 +120,7 @@ fn a_confirmation_that_cannot_show_the_limit_says_what_it_could_show() {
     assert_eq!(periods, 1_000_000_000 / period_ns);
     // Independent periods without a miss show 1 - 0.025^(1/n); clusters, less.
     let independent = 1.0 - 0.025_f64.powf(1.0 / periods as f64);
-    assert!((independent..2.0 * independent).contains(&provable.high), "{provable:?}");
+    assert!((0.999 * independent..2.0 * independent).contains(&provable.high), "{provable:?}");
     assert!(provable.high > 0.001);
     assert!(trials.iter().all(|trial| trial.period_ns <= period_ns * 2));
 }
