@@ -166,7 +166,7 @@ impl Case {
     pub fn background(&self) -> Option<BackgroundLoad> {
         self.primary().load.periodic()?;
         let is_there = |id: &&str| self.flows.iter().any(|flow| flow.id.to_string() == **id);
-        BackgroundLoad::ALL.iter().copied().rfind(|load| load.flows().iter().all(|id| is_there(id)))
+        BackgroundLoad::ALL.iter().copied().rfind(|load| load.flows().iter().all(is_there))
     }
 
     /// Directions of the load on a probe; `None` for other cases.
