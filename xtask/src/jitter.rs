@@ -25,7 +25,7 @@ const POLICIES: &[(&str, &[&str])] = &[("other", &["--policy=other", "-p0"]), ("
 
 /// Measures and prints the table. Returns whether all intervals are within the limits.
 pub(crate) fn run(root: &Path, pairs: usize) -> Result<bool> {
-    let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
+    let [hairpin] = process::build_with(root, "release", [("hairpin", "hairpin")], "")?;
     let scratch = process::scratch("jitter")?;
     let measured = POLICIES.iter().map(|(word, arguments)| {
         // The first pair loads the pages of both programs, and shows Hairpin's CPU.
@@ -90,8 +90,8 @@ fn of_hairpin(program: &Path, policy: &str, scratch: &Path) -> Result<(f64, u64)
     Ok((jitter.context("the case has no release jitter")?, cpu.context("the run names no CPU")?))
 }
 
-/// The kernel's default, which cyclictest keeps.
-const TIMER_SLACK: &str = "50us";
+/// As cyclictest sets it (`PR_SET_TIMERSLACK`). Without effect on `fifo`.
+const TIMER_SLACK: &str = "1ns";
 
 /// Runs cyclictest once on this CPU. Returns the median of its latencies in ns.
 fn of_cyclictest(policy: &[&str], cpu: u64) -> Result<f64> {
@@ -101,6 +101,7 @@ fn of_cyclictest(policy: &[&str], cpu: u64) -> Result<f64> {
         "-v",
         "-m",
         "-t1",
+        "-d0",
         "--default-system",
         "-l",
         PERIODS,

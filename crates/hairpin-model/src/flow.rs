@@ -9,7 +9,7 @@ use crate::end_settings::EndSettings;
 use crate::exchange::Exchange;
 use crate::fields::is_default;
 use crate::options::Options;
-use crate::periodic::{Overrun, Periodic, Timing};
+use crate::periodic::Periodic;
 use crate::quantities::{bit_rate_argument, exact_bytes, exact_duration};
 use crate::words;
 
@@ -346,11 +346,7 @@ impl Load {
     pub fn rate_per_s(&self) -> Option<f64> {
         match self {
             Self::Paced { rate_per_s, .. } | Self::Offered { offered_per_s: rate_per_s, .. } => Some(*rate_per_s),
-            Self::PingPong { .. }
-            | Self::Exchange { .. }
-            | Self::Messages { .. }
-            | Self::Stream { .. }
-            | Self::Periodic { .. } => None,
+            _ => None,
         }
     }
 
@@ -530,14 +526,7 @@ impl Flow {
             words.extend((exchange.gap_ns > 0).then(|| format!("gap {}", exact_duration(exchange.gap_ns))));
             words.extend((exchange.pipeline > 1).then(|| format!("{} in flight", exchange.pipeline)));
         }
-        if let Some(periodic) = self.load.periodic() {
-            words.push(format!("every {}", exact_duration(periodic.period_ns)));
-            let has_own_deadline = periodic.deadline_ns != periodic.period_ns;
-            words.extend(has_own_deadline.then(|| format!("deadline {}", exact_duration(periodic.deadline_ns))));
-            words.extend((periodic.overrun != Overrun::Skip).then(|| periodic.overrun.to_string()));
-            words.extend((periodic.timing != Timing::Absolute).then(|| periodic.timing.to_string()));
-            words.extend(periodic.only_waits.then(|| "no messages".to_owned()));
-        }
+        words.extend(self.load.periodic().map(Periodic::details).unwrap_or_default());
         match (&self.load, self.load.size_bytes(), self.load.reply_size_bytes()) {
             (Load::Messages { batch, observer, .. }, size, _) => {
                 words.push(format!("{} {}", self.direction, exact_bytes(size)));

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::LatencyFigures;
 use crate::fields::is_default;
 use crate::figure::Figure;
+
+use crate::quantities::exact_duration;
 use crate::rare_events::Blocks;
 use crate::words;
 
@@ -91,6 +93,19 @@ pub struct Periodic {
     /// Whether measured cycles send nothing: only the wait for the release is measured.
     #[serde(default, skip_serializing_if = "is_default")]
     pub only_waits: bool,
+}
+
+impl Periodic {
+    /// The period, and settings that are not defaults, a word or two each.
+    pub fn details(&self) -> Vec<String> {
+        let mut words = vec![format!("every {}", exact_duration(self.period_ns))];
+        let has_own_deadline = self.deadline_ns != self.period_ns;
+        words.extend(has_own_deadline.then(|| format!("deadline {}", exact_duration(self.deadline_ns))));
+        words.extend((self.overrun != Overrun::Skip).then(|| self.overrun.to_string()));
+        words.extend((self.timing != Timing::Absolute).then(|| self.timing.to_string()));
+        words.extend(self.only_waits.then(|| "no messages".to_owned()));
+        words
+    }
 }
 
 /// Number of blocks in which a round's misses are counted at most; a power of two.

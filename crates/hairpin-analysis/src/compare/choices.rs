@@ -39,7 +39,7 @@ words! {
         CpuIdle = "CPU idle state",
         Scheduling = "scheduling",
         TimerSlack = "timer slack",
-        LockMemory = "memory",
+        LockMemory = "locked memory",
         Period = "period",
         Deadline = "deadline",
         Overrun = "overrun",
@@ -61,7 +61,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
         (Subject::CpuIdle, cpu_idle.to_string()),
         (Subject::Scheduling, scheduling.to_string()),
         (Subject::TimerSlack, timer_slack_ns.map(duration_argument).unwrap_or_default()),
-        (Subject::LockMemory, if *lock_memory { "locked" } else { "" }.to_owned()),
+        (Subject::LockMemory, if *lock_memory { "yes" } else { "no" }.to_owned()),
         (Subject::Link, path.link.clone()),
         (Subject::Sysctls, sysctls.to_string()),
     ]);
