@@ -1,9 +1,9 @@
 //! Summarizes a case over its rounds.
 
 use hairpin_model::flow::{Direction, FlowRole};
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::distinct;
 use hairpin_model::round::Purpose;
-use hairpin_model::ladder::CaseKind;
 use hairpin_model::trace::End;
 use hairpin_model::{
     AnsweredBy, Case, CaseSummary, CurvePoint, Effective, EndReport, EndSummary, Flow, FlowId, FlowRecord,

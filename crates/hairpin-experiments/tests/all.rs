@@ -18,4 +18,5 @@ mod registry;
 mod round_trip;
 mod small_writes;
 mod survey;
+mod waiting;
 mod which;

@@ -86,7 +86,7 @@ fn all_expands_to_every_word_without_duplicates() {
     let round_trip = experiments::find("round-trip", &[]).unwrap();
     let knobs = Knobs::from_given(round_trip.knobs, [("waiting", vec!["spin,all".to_owned()])]).unwrap();
     let all = [Waiting::Spin, Waiting::Block, Waiting::Poll];
-    assert_eq!(knobs.choices("waiting", Waiting::ALL), all);
+    assert_eq!(knobs.choices("waiting", Waiting::BASIC), all);
     assert!(knobs.has_every("waiting") && !knobs.has_every("placement"));
     assert_eq!(knobs.values::<Waiting>("waiting"), [Waiting::Spin]);
     assert_eq!(knobs.value::<Extent>("warmup"), None, "the experiment chooses the value for auto");

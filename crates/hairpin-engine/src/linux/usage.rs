@@ -179,8 +179,9 @@ mod tests {
     #[test]
     fn work_between_the_marks_shows_as_cpu_time() {
         let mut usage = Usage {
+            cpu_ns: time::thread_cpu_ns,
             pinned_cpu: Some(7),
-            before: Reading::now(),
+            before: Reading::now(time::thread_cpu_ns),
             after: None,
             latest_cpu_ns: None,
             in_all: None,
