@@ -19,4 +19,5 @@ mod registry;
 mod round_trip;
 mod small_writes;
 mod survey;
+mod waiting;
 mod which;

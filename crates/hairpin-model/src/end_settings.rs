@@ -161,12 +161,12 @@ impl Waiting {
             Self::Poll => "polling",
             Self::Spin => "busy-polling",
             Self::Epoll => "epoll",
-            Self::SpinThenBlock => "busy-polling, then blocking",
+            Self::SpinThenBlock => "spin, then block",
             Self::Uring => "io_uring",
-            Self::UringSqpoll => "io_uring with SQPOLL",
-            Self::BusyPoll => "busy-polling in the kernel",
+            Self::UringSqpoll => "io_uring SQPOLL",
+            Self::BusyPoll => "kernel-polling",
             Self::Async => "tokio",
-            Self::AsyncThreads => "tokio with several threads",
+            Self::AsyncThreads => "tokio threads",
         }
     }
 

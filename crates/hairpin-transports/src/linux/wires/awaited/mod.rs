@@ -8,200 +8,18 @@ mod ready;
 mod runtime;
 mod spin_then_block;
 mod uring;
+mod wire;
 
-use std::any::Any;
-use std::time::Duration;
+use hairpin_model::Waiting;
 
-use hairpin_model::{Fact, Waiting, WhyNot};
-
-use super::socket::SocketWire;
 use crate::system::sockopt;
-use crate::wire::{Descriptors, InRuntime, KernelStamps, Setup, Stream, TransportError, Wire, WireError};
-use crate::wires::{Deadline, failed, slice};
+use crate::wire::{Setup, TransportError, Wire};
+use crate::wires::failed;
 use ready::{Epolled, Polled, Spun};
 use spin_then_block::SpinThenBlock;
 use uring::Uring;
 pub use uring::may_use_io_uring;
-
-/// A way to wait.
-pub(crate) trait Method: Send + Sized + 'static {
-    /// Whether the sockets' own calls receive, which take the kernel's time stamps too.
-    const READS_SOCKETS: bool = true;
-
-    /// Waits without a result between two readings of the clock.
-    const WAITS_PER_CLOCK_READ: u32 = 1;
-
-    /// Waits until a socket may have data, `at_most` so long. Returns its place; `None` for a wait without a result.
-    fn wait(&mut self, of: &mut Sockets, at_most: Duration) -> Result<Option<usize>, WireError>;
-
-    /// Receives from a socket that may have data; `None` without a message.
-    #[inline(always)]
-    fn take(&mut self, from: &mut SocketWire, _place: usize, into: &mut [u8]) -> Result<Option<usize>, WireError> {
-        from.attempt(into)
-    }
-
-    /// Receives a message, or some bytes of a stream. Sets the place of their socket.
-    #[inline(always)]
-    fn receive(&mut self, of: &mut Sockets, into: &mut [u8]) -> Result<usize, WireError> {
-        if of.current().is_pending()
-            && let Some(bytes) = of.current().attempt(into)?
-        {
-            return Ok(bytes);
-        }
-        let mut deadline = Deadline::new(of.timeout);
-        let mut left = of.timeout;
-        loop {
-            for _ in 0..Self::WAITS_PER_CLOCK_READ {
-                if let Some(place) = self.wait(of, slice(left))?
-                    && let Some(bytes) = self.take(&mut of.wires[place], place, into)?
-                {
-                    of.at = place;
-                    return Ok(bytes);
-                }
-            }
-            match deadline.left() {
-                Some(more) => left = more,
-                None => return Err(Deadline::timed_out("receive", of.timeout)),
-            }
-        }
-    }
-
-    /// Sends a message, see [`Wire::send`] and [`Wire::send_before_receive`].
-    #[inline(always)]
-    fn send(&mut self, of: &mut Sockets, message: &[u8], _before_receive: bool) -> Result<(), WireError> {
-        of.current().send(message)
-    }
-
-    /// System calls besides those of the sockets.
-    fn system_calls(&self) -> u64 {
-        0
-    }
-
-    /// See [`Wire::in_runtime`].
-    fn in_runtime(_: &mut AwaitedWire<Self>) -> Option<&mut dyn InRuntime> {
-        None
-    }
-}
-
-/// The sockets of a wire.
-pub(crate) struct Sockets {
-    wires: Vec<SocketWire>,
-    /// The place of the socket that was used last.
-    at: usize,
-    /// Whether each message goes to the next socket. Otherwise it goes to that of the last message received.
-    takes_turns: bool,
-    timeout: Duration,
-}
-
-impl Sockets {
-    fn of(wires: Vec<SocketWire>, takes_turns: bool) -> Self {
-        let timeout = wires[0].timeout();
-        Self { wires, at: 0, takes_turns, timeout }
-    }
-
-    #[inline(always)]
-    fn current(&mut self) -> &mut SocketWire {
-        &mut self.wires[self.at]
-    }
-
-    #[inline(always)]
-    fn take_turn(&mut self) {
-        if self.takes_turns {
-            self.at = if self.at + 1 == self.wires.len() { 0 } else { self.at + 1 };
-        }
-    }
-
-    fn system_calls(&self) -> u64 {
-        self.wires.iter().filter_map(SocketWire::system_calls).sum()
-    }
-}
-
-/// A wire over sockets that wait together.
-pub(crate) struct AwaitedWire<M> {
-    of: Sockets,
-    method: M,
-}
-
-impl<M: Method> Wire for AwaitedWire<M> {
-    #[inline(always)]
-    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
-        self.of.take_turn();
-        self.method.send(&mut self.of, message, false)
-    }
-
-    #[inline(always)]
-    fn send_before_receive(&mut self, message: &[u8]) -> Result<(), WireError> {
-        self.of.take_turn();
-        self.method.send(&mut self.of, message, true)
-    }
-
-    #[inline(always)]
-    fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
-        self.method.receive(&mut self.of, into)
-    }
-
-    fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
-        if self.of.current().is_pending() {
-            return self.of.current().try_receive(into);
-        }
-        let Some(place) = self.method.wait(&mut self.of, Duration::ZERO)? else { return Ok(None) };
-        self.of.at = place;
-        self.method.take(&mut self.of.wires[place], place, into)
-    }
-
-    fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
-        if self.of.current().is_pending() {
-            return Ok(true);
-        }
-        let mut deadline = Deadline::from_now(at_most);
-        while let Some(left) = deadline.left() {
-            if self.method.wait(&mut self.of, slice(left))?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
-        self.of.current().try_send(bytes)
-    }
-
-    fn descriptors(&self) -> Option<Descriptors<'_>> {
-        self.of.wires[0].descriptors()
-    }
-
-    fn effective(&self) -> Vec<Fact> {
-        self.of.wires[0].effective()
-    }
-
-    fn system_calls(&self) -> Option<u64> {
-        Some(self.of.system_calls() + self.method.system_calls())
-    }
-
-    fn farewell(&mut self) {
-        self.of.wires.iter_mut().for_each(Wire::farewell);
-    }
-
-    fn stream(&mut self) -> Option<&mut dyn Stream> {
-        self.of.wires[0].stream()
-    }
-
-    fn stamp_arrivals(&mut self) -> Result<(), WireError> {
-        self.of.wires[0].stamp_arrivals()
-    }
-
-    fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
-        if M::READS_SOCKETS { self.of.wires[0].kernel_stamps() } else { None }
-    }
-
-    fn as_any(&mut self) -> Option<&mut dyn Any> {
-        Some(self)
-    }
-
-    fn in_runtime(&mut self) -> Option<&mut dyn InRuntime> {
-        M::in_runtime(self)
-    }
-}
+use wire::{AwaitedWire, SocketWire, Sockets, boxed, impossible};
 
 /// The wires for which loops are compiled, see [`crate::own_type`].
 pub(crate) type EpolledWire = AwaitedWire<Epolled>;
@@ -266,12 +84,4 @@ fn together(wires: Vec<SocketWire>, setup: &Setup, takes_turns: bool) -> Result<
             "use epoll, or one connection",
         )),
     }
-}
-
-fn boxed<M: Method>(method: M, of: Sockets) -> Box<dyn Wire> {
-    Box::new(AwaitedWire { of, method })
-}
-
-fn impossible(reason: &str, hint: &str) -> TransportError {
-    TransportError::Impossible(WhyNot::new(reason, hint))
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Method, Sockets};
+use super::wire::{Method, Sockets};
 use crate::system::descriptor::Polls;
 use crate::system::epoll::Epoll;
 use crate::wire::{Descriptors, Wire, WireError};

@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
-use super::{AwaitedWire, Method, Sockets};
+use super::wire::{AwaitedWire, Method, Sockets};
 use crate::system::watched::{ticks, watch};
 use crate::wire::{InRuntime, Runtime, TransportError, Wire, WireError};
 use crate::wires::{Deadline, failed};

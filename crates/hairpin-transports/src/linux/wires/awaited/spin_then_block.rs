@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Method, Sockets};
+use super::wire::{Method, Sockets};
 use crate::wire::{Wire, WireError};
 
 /// How long an end spins before it blocks: as long as it takes to put a thread to sleep and to wake it up on an idle CPU, so that

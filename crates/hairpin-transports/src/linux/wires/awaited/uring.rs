@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hairpin_model::{Waiting, WhyNot};
 
-use super::{Method, SocketWire, Sockets, impossible};
+use super::wire::{Method, SocketWire, Sockets, impossible};
 use crate::system::alarm::Alarm;
 use crate::system::uring::{Completed, Ring};
 use crate::wire::{Setup, TransportError, Wire, WireError};
