@@ -21,6 +21,7 @@ pub mod links;
 pub mod one_way;
 pub mod period_search;
 pub mod possible;
+mod possible_waiting;
 pub mod proof;
 pub mod quantity;
 pub mod selection;

@@ -11,6 +11,7 @@ use hairpin_model::{
 };
 
 use crate::links;
+use crate::possible_waiting::{MAX_BATCH_BYTES, check_awaiting, check_waiting};
 
 /// Whether `case` can be measured here. `card` describes the transport of its primary flow.
 ///
@@ -221,84 +222,12 @@ fn why(reason: impl Into<String>, hint: impl Into<String>) -> WhyNot {
     WhyNot::new(reason, hint)
 }
 
-fn check_waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
-    if card.waitings.contains(&case.ends.waiting) {
-        return Ok(());
-    }
-    if matches!(case.ends.waiting, Waiting::Async | Waiting::AsyncThreads) && card.waitings.contains(&Waiting::Epoll)
-    {
-        return Err(why("this build has no tokio runtime", "build hairpin with --features async"));
-    }
-    let known: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
-    Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", known.join(" or "))))
-}
-
-/// Checks the requirements of the modes that only round trips have.
-fn check_awaiting(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
-    let (flow, waiting) = (case.primary(), case.ends.waiting);
-    let is_round_trip = matches!(flow.load, Load::PingPong { .. });
-    if is_round_trip && flow.connections > 1 {
-        check_joined(case, card)?;
-    }
-    if Waiting::BASIC.contains(&waiting) {
-        return Ok(());
-    }
-    if !is_round_trip || flow.connection_use != ConnectionUse::Own {
-        let reason = format!("`{waiting}` waits for answers of a closed loop on connections that stay open");
-        return Err(why(reason, "use round-trip without --rate, or --waiting block, poll or spin"));
-    }
-    match waiting {
-        _ if waiting.has_more_threads() && case.ends.kind == EndKind::Threads => {
-            Err(why("the CPU time of each end's threads is that of its process", "use --ends processes"))
-        }
-        Waiting::BusyPoll if case.path.across.is_none() => Err(why(
-            "loopback and veth have no device queue to busy-poll (NAPI id 0)",
-            "use --waiting spin, or --to another host",
-        )),
-        _ if !card.reliable && case.crosses_a_network() => Err(why(
-            format!("`{waiting}` does not check the datagrams of a network"),
-            "use --waiting block, poll or spin, or a transport with connections",
-        )),
-        Waiting::Uring => (capabilities.may_use_io_uring)(),
-        Waiting::UringSqpoll => {
-            (capabilities.may_use_io_uring)()?;
-            let ends = if case.ends.placement == Placement::SameCpu { 1 } else { 2 };
-            let (needed, may_use) = (ends + 2, capabilities.cpus.len());
-            let reason =
-                format!("the ends and the kernel thread of each need {needed} CPUs, and there are {may_use}");
-            if may_use < needed { Err(why(reason, "use --waiting uring")) } else { Ok(()) }
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Checks the requirements of round trips on several connections, for which each end waits together.
-fn check_joined(case: &Case, card: &Card) -> Result<(), WhyNot> {
-    let flow = case.primary();
-    if !(card.many_connections && card.waitings.contains(&Waiting::Epoll)) {
-        return Err(why("its connections cannot wait together", "use tcp, udp or a Unix socket, or one connection"));
-    }
-    if matches!(case.ends.waiting, Waiting::Block | Waiting::SpinThenBlock | Waiting::BusyPoll) {
-        let reason = format!("an end that waits by `{}` waits for one connection only", case.ends.waiting);
-        return Err(why(reason, "use --waiting epoll, or one connection"));
-    }
-    let largest = flow.load.size_bytes().max(flow.load.reply_size_bytes());
-    if largest.saturating_mul(flow.wires()) > MAX_BATCH_BYTES {
-        let most = exact_bytes(MAX_BATCH_BYTES);
-        return Err(why(format!("the messages of all connections exceed {most}"), "use smaller messages"));
-    }
-    Ok(())
-}
-
 /// Header size of a numbered message, see [`number`](../../hairpin-loops/src/driver/phase.rs).
 const NUMBERED_BYTES: u64 = 8;
 
 /// Header size of a message with a number, a send time and a nonce that the receiver quotes back, see
 /// [`nonce_of`](../../hairpin-loops/src/driver/messages.rs).
 const QUOTED_BYTES: u64 = 32;
-
-/// Maximum bytes of one call; the buffers of both ends have this size.
-const MAX_BATCH_BYTES: u64 = 64 << 20;
 
 /// Checks the requirements of a load without answers.
 fn check_one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {

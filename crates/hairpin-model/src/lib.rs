@@ -22,6 +22,7 @@ mod distribution;
 pub mod document;
 mod end_settings;
 pub mod environment;
+mod exceeds;
 pub mod exchange;
 pub mod exchange_state;
 pub mod explanation;
@@ -102,6 +103,7 @@ pub use claim::{
 pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Decision, InvalidCase, Look, Unlike};
 pub use document::Document;
 pub use environment::{ClockFacts, Environment, Interface};
+pub use exceeds::Exceeds;
 pub use exchange::{Exchange, Remedy, Writes};
 pub use exchange_state::{Actor, ExchangeState, StateSpan, StateUnion, TimeInState};
 pub use explanation::{
@@ -160,7 +162,7 @@ pub use served::{
     Servers, Session, StrangerCounts, TicketChange, Used,
 };
 pub use summary::{
-    CaseSummary, ColdStart, Comparison, CurvePoint, DropFigures, EndSummary, Exceeds, ExchangeFigures, FlowSummary,
+    CaseSummary, ColdStart, Comparison, CurvePoint, DropFigures, EndSummary, ExchangeFigures, FlowSummary,
     LatencyFigures, Mode, OtherState, PathSummary, Percentiles, RoundFigures, RoundPoint, StateShare, TailComparison,
 };
 pub use sysctls::Sysctls;

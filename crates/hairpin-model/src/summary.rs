@@ -8,6 +8,7 @@ use crate::card::AnsweredBy;
 use crate::case::{Case, Path, Placement, Waiting};
 use crate::compared_by::ComparedBy;
 pub use crate::distribution::{CurvePoint, Distribution, LatencyFigures, Percentiles};
+use crate::exceeds::Exceeds;
 use crate::fact::Fact;
 use crate::failure::RefusedCode;
 use crate::fields::{at_least_one, is_default};
@@ -24,8 +25,7 @@ use crate::periodic::PeriodicFigures;
 use crate::phases::UnderLoad;
 use crate::set_up::SetUp;
 use crate::time_sequence::TraceSummary;
-use crate::trace::End;
-use crate::words;
+use crate::{trace::End, words};
 
 /// Figures that `hairpin-analysis` computes from the samples of one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -169,17 +169,6 @@ impl RoundPoint {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
-}
-
-/// The probability that a message takes longer than a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
-pub struct Exceeds {
-    /// The bound of the latency, in ns.
-    pub bound_ns: u64,
-    /// Share of the messages of all rounds that took longer or were not answered, 0 to 1, with an interval by blocks of messages.
-    pub probability: Figure,
-    /// Number of independent messages that tell as much about the probability.
-    pub effective_samples: f64,
 }
 
 /// One flow of a case over its rounds.
