@@ -236,7 +236,7 @@ fn many_random_flags_are_accepted() {
         plan_and_check(which, &flags, &capabilities)
     });
     let accepted = accepted.count();
-    assert!(accepted > 120, "{accepted} of 300");
+    assert!(accepted > 100, "{accepted} of 300");
 }
 
 fn refused() -> hairpin_model::card::WhyNot {

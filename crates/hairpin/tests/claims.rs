@@ -150,7 +150,7 @@ fn claims_are_tested_with_each_run_performed_once_and_everything_saved() {
     assert!(list(&mechanism["rows"]).iter().all(|row| row["measured"]["value"].is_number()), "{mechanism}");
     assert_eq!(mechanism["headline"], "undecided");
     let runs: Vec<&str> = list(&report["runs"]).iter().map(|run| text(&run["name"])).collect();
-    assert_eq!(runs, ["A-waiting", "B-default-pattern", "D-ping", "E-mechanisms", "E-streams-within"]);
+    assert_eq!(runs, ["A-waiting", "A-runtime", "B-default-pattern", "D-ping", "E-mechanisms", "E-streams-within"]);
     for run in list(&report["runs"]) {
         let command = text(&run["command"]);
         assert!(command.ends_with("--rounds 3 --seed 5") && command.matches("--rounds").count() == 1, "{command}");

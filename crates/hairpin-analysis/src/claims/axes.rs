@@ -69,7 +69,7 @@ fn headline(claim: &JudgedClaim) -> Headline {
         Headline::Contradicted
     } else if axes.contains(&Verdict::Undecided) {
         Headline::Undecided
-    } else if direction == Verdict::Equal {
+    } else if direction == Verdict::Equal || (has_only_size && size == Verdict::Equal) {
         Headline::NoDifference
     } else if claim.only_if.is_some() {
         Headline::HoldsOnlyIf

@@ -31,6 +31,9 @@ fn columns(kind: CaseKind, is_set_up: bool) -> Vec<Shown> {
 
 type Conditions = (Waiting, Placement);
 
+/// More waiting modes and placements are below each other.
+const MAX_SIDE_BY_SIDE: usize = 4;
+
 /// Rows with the same path and subject.
 struct Block<'r> {
     title: String,
@@ -62,7 +65,11 @@ fn show(page: &mut Page, kind: CaseKind, groups: &[&Group<'_>]) {
     if all_conditions.is_empty() {
         all_conditions = distinct(groups.iter().map(conditions));
     }
-    let blocks = blocks(groups, &all_conditions);
+    let mut blocks = blocks(groups, &all_conditions);
+    if all_conditions.len() > MAX_SIDE_BY_SIDE {
+        blocks = below_each_other(groups, &all_conditions);
+        all_conditions.clear();
+    }
     let only = match all_conditions.as_slice() {
         [(waiting, placement)] => format!("{}, {}", placement.in_words(), waiting.in_words()),
         _ => String::new(),
@@ -71,13 +78,28 @@ fn show(page: &mut Page, kind: CaseKind, groups: &[&Group<'_>]) {
     page.heading(if is_set_up { SET_UPS } else { kind.title() }, &only);
     let columns = columns(kind, is_set_up);
     let min_width: usize = columns.iter().filter(|column| column.spare == 0).map(|_| GAP + FIGURE_WIDTH).sum();
-    let name_width =
-        name_width(&blocks, page.look.width.saturating_sub(min_width * all_conditions.len()).max(MIN_NAME));
-    let at_once = (page.look.width.saturating_sub(name_width) / min_width).clamp(1, all_conditions.len());
-    for first in (0..all_conditions.len()).step_by(at_once) {
-        let some = first..(first + at_once).min(all_conditions.len());
-        table(page, &columns, &all_conditions[some.clone()], &blocks, some.start, name_width);
+    let count = all_conditions.len().max(1);
+    let name_width = name_width(&blocks, page.look.width.saturating_sub(min_width * count).max(MIN_NAME));
+    let at_once = (page.look.width.saturating_sub(name_width) / min_width).clamp(1, count);
+    for first in (0..count).step_by(at_once) {
+        let some = first..(first + at_once).min(count);
+        let some = (some.clone(), all_conditions.get(some).unwrap_or_default());
+        table(page, &columns, some, &blocks, name_width);
     }
+}
+
+/// Returns a block for each waiting mode and placement.
+fn below_each_other<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Block<'r>> {
+    let of = |(waiting, placement): &Conditions| {
+        let own: Vec<&Group<'r>> =
+            groups.iter().copied().filter(|group| conditions(group) == (*waiting, *placement)).collect();
+        let titled = move |block: Block<'r>| {
+            let more = if block.title.is_empty() { String::new() } else { format!(", {}", block.title) };
+            Block { title: format!("{}, {}{more}", waiting.in_words(), placement.in_words()), ..block }
+        };
+        blocks(&own, &[(*waiting, *placement)]).into_iter().map(titled).collect::<Vec<_>>()
+    };
+    all_conditions.iter().flat_map(of).collect()
 }
 
 /// Whether the kernel answers instead of a second process.
@@ -141,12 +163,10 @@ fn name(row: &Row<'_>, room: usize) -> Vec<String> {
 fn table(
     page: &mut Page,
     columns: &[Shown],
-    all_conditions: &[Conditions],
+    (shown, all_conditions): (std::ops::Range<usize>, &[Conditions]),
     blocks: &[Block<'_>],
-    first: usize,
     name_width: usize,
 ) {
-    let shown = first..first + all_conditions.len();
     let rows = blocks.iter().flat_map(|block| &block.rows);
     let cases: Vec<Option<&CaseSummary>> = rows.flat_map(|row| &row.cases[shown.clone()]).copied().collect();
     let text =
@@ -158,7 +178,7 @@ fn table(
     let has_values = |column: &&Shown| column.spare == 0 || cases.iter().any(|case| text(column, *case) != DASH);
     let chosen: Vec<(&Shown, usize)> =
         columns.iter().filter(has_values).map(|column| (column, width_of(column))).collect();
-    let room = page.look.width.saturating_sub(name_width) / all_conditions.len().max(1);
+    let room = page.look.width.saturating_sub(name_width) / shown.len();
     let chosen = without_spare(chosen, room, |(column, width)| (*column, *width));
     let mut line = RowWriter { page, name_width, chosen: &chosen };
     if all_conditions.len() > 1 {
@@ -166,7 +186,7 @@ fn table(
         line.titles(all_conditions.iter().map(|(waiting, _)| waiting.in_words()));
     }
     let titles: Vec<&str> = chosen.iter().map(|(column, _)| column.title()).collect();
-    line.figures(DIM, "", all_conditions.iter().map(|_| titles.iter().map(|title| (*title).to_owned()).collect()));
+    line.figures(DIM, "", shown.clone().map(|_| titles.iter().map(|title| (*title).to_owned()).collect()));
     for block in blocks {
         if !block.title.is_empty() {
             line.page.paragraph(0, LEAD, &block.title);
