@@ -70,6 +70,10 @@ pub(crate) fn until_missed(run: &Run) -> Option<String> {
 
 /// Returns one line per reason why figures have no interval, with a hint.
 pub(crate) fn without_interval(run: &Run) -> Vec<String> {
+    // A search measures most periods once.
+    if run.plan.period_search.is_some() {
+        return Vec::new();
+    }
     let of = |reason: NoInterval| {
         let first = |row: &CaseSummary| row.compared(*ladder::compared_by(&[row]).first()?);
         let is_so = |row: &&CaseSummary| first(row).is_some_and(|figure| figure.why == Some(reason));

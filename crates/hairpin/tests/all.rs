@@ -35,6 +35,7 @@ mod observer;
 mod one_way_contract;
 mod one_way_loss;
 mod ordinary_user;
+mod periodic;
 mod protocols;
 mod runs;
 mod samples;

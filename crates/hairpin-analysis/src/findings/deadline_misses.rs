@@ -34,10 +34,16 @@ words! {
         TooShort = "too-short",
         /// Some cycles are late.
         Disturbed = "disturbed",
+        /// Some cycles are late although no other program can delay them: interrupts, or the hypervisor.
+        DisturbedAnyway = "disturbed-anyway",
     }
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
+    // A search tries periods that are too short.
+    if run.plan.period_search.is_some() {
+        return Vec::new();
+    }
     let hits = Hits::among(run, misses);
     let Some(first) = hits.first() else { return Vec::new() };
     let (figures, cause) = first.data;
@@ -66,7 +72,11 @@ fn misses(case: &CaseSummary) -> Option<(f64, (&PeriodicFigures, Cause))> {
     let (own, figures) = (case.case.primary().load.periodic()?, case.primary().periodic.as_ref()?);
     let share = figures.misses as f64 / figures.periods.max(1) as f64;
     let cycle_ns = case.primary().service_ns.and_then(|service| service.p50)?.value;
-    let cause = if cycle_ns > own.deadline_ns as f64 { Cause::TooShort } else { Cause::Disturbed };
+    let cause = match case.case.ends.scheduling {
+        _ if cycle_ns > own.deadline_ns as f64 => Cause::TooShort,
+        Scheduling::Other => Cause::Disturbed,
+        _ => Cause::DisturbedAnyway,
+    };
     (share >= MIN_SHARE).then_some((share, (figures, cause)))
 }
 
@@ -84,11 +94,11 @@ fn counter_experiment(case: &CaseSummary, figures: &PeriodicFigures, cause: Caus
             });
             paired(LONGER_PERIOD, [case.case.clone(), changed])
         }
-        Cause::Disturbed if ends.scheduling == Scheduling::Other && ends.waiting != Waiting::Spin => {
+        Cause::Disturbed if ends.waiting != Waiting::Spin => {
             let changed = case.case.clone().with(|changed| changed.ends.scheduling = Scheduling::Fifo);
             paired(FIFO, [case.case.clone(), changed])
         }
-        Cause::Disturbed => longer_run(&case.case),
+        Cause::Disturbed | Cause::DisturbedAnyway => longer_run(&case.case),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Lines are never wider than [`Look::width`], unless a single word, such as a path, is wider. Control characters are
 //! removed from the texts of the run, so that a name cannot control the terminal.
 
+mod bound;
 mod brief;
 mod changes;
 mod choice;

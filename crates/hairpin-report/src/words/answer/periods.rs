@@ -4,7 +4,7 @@ use hairpin_model::Run;
 use hairpin_model::periodic::SearchEnd;
 use hairpin_model::quantities::{count, duration, exact_duration, share};
 
-/// Returns `The shortest period that holds is 1.21 ms: 3 of 11 700 deadlines missed on fresh data, 0.0053 to 0.075 % (limit 0.1 %).`
+/// Returns `Shortest period: 3.19 ms; on fresh data 16 of 4 005 deadlines missed, below 0.96 % (limit 1 %).`
 pub(super) fn shortest(run: &Run) -> Option<String> {
     let found = run.periodic.as_ref()?;
     let search = run.plan.period_search?;
@@ -16,8 +16,7 @@ pub(super) fn shortest(run: &Run) -> Option<String> {
     let high = share(misses.high.unwrap_or(1.0));
     Some(match found.end {
         SearchEnd::Confirmed => format!(
-            "Shortest period that holds: {period}; on fresh data {missed} of {periods} deadlines missed, below {high} \
-             (limit {limit})."
+            "Shortest period: {period}; on fresh data {missed} of {periods} deadlines missed, below {high} (limit {limit})."
         ),
         SearchEnd::NotConfirmed => format!(
             "No period was confirmed: at {period}, {missed} of {periods} deadlines missed on fresh data, up to {high} \

@@ -1,0 +1,80 @@
+//! `hairpin periodic` and `--bound` as a user runs them: counts, a search, and errors.
+
+use crate::support::contract::assert_kept;
+use crate::support::{Place, list, number, rounds, text};
+
+#[test]
+fn each_period_is_a_miss_or_in_time() {
+    let place = Place::new();
+    let run = place.json(
+        "periodic --transport tcp,shm --period 2ms --devices 1,0 --timing all --count 40 --rounds 1 --warmup 2 --out run",
+    );
+    assert_kept(&run);
+    assert!(list(&run["cases"]).len() > 10, "{}", run["skipped"]);
+    for round in rounds(&place.path("run")) {
+        let flow = &round["outcome"]["flows"][0];
+        let counts = &flow["periodic"];
+        assert!(number(&counts["periods"]) >= 40, "{counts}");
+        let by_block: u64 = list(&counts["misses_by_block"]).iter().map(number).sum();
+        assert_eq!(by_block, number(&counts["misses"]), "{counts}");
+        assert!(number(&counts["longest_miss_run"]) <= number(&counts["misses"]), "{counts}");
+        assert!(number(&counts["skipped"]) <= number(&counts["misses"]), "{counts}");
+    }
+    let again = place.json("report run");
+    assert_eq!(again["cases"][0]["flows"][0]["periodic"], run["cases"][0]["flows"][0]["periodic"]);
+}
+
+#[test]
+fn a_search_ends_with_a_period_of_its_range_or_says_why_not() {
+    let place = Place::new();
+    let run =
+        place.json("periodic --find --misses 30% --transport tcp --period 1ms,40ms --over 5s --seed 3 --out run");
+    let found = &run["periodic"];
+    let end = text(&found["end"]);
+    assert!(["confirmed", "not-confirmed", "too-few-periods", "none-holds"].contains(&end), "{found}");
+    assert_eq!(found["confirmed"], end == "confirmed");
+    if let Some(period_ns) = found["smallest_period_ns"].as_u64() {
+        assert!((1_000_000..=40_000_000).contains(&period_ns), "{found}");
+    }
+    if end == "confirmed" {
+        assert!(found["misses"]["high"].as_f64().unwrap() < 0.3, "{found}");
+        assert!(number(&found["periods"]) >= 100, "{found}");
+        let last = rounds(&place.path("run")).pop().unwrap();
+        assert_eq!(last["case_id"], found["case"], "the confirmation comes last");
+    }
+    let again = place.json("report run");
+    assert_eq!(again["periodic"], *found, "a saved run has its result");
+}
+
+#[test]
+fn a_probability_of_exceeding_a_bound_counts_messages() {
+    let place = Place::new();
+    let exceeds = |bound: &str| {
+        let flags = format!("round-trip --transport tcp --placement same-cpu --count 200 --rounds 2 --bound {bound}");
+        let run = place.json(flags);
+        run["cases"][0]["flows"][0]["exceeds"].clone()
+    };
+    let (all, none) = (exceeds("1ns"), exceeds("1h"));
+    assert_eq!((&all["bound_ns"], &all["probability"]["value"]), (&1.into(), &1.0.into()));
+    assert_eq!((&none["probability"]["value"], &none["probability"]["low"]), (&0.0.into(), &0.0.into()));
+    // Clopper and Pearson: 1 - 0.025^(1/400).
+    let high = none["probability"]["high"].as_f64().unwrap();
+    assert!((high - 0.009_180).abs() < 1e-5, "{none}");
+    place.hairpin("round-trip --transport tcp --count 50 --rounds 1 --bound 1us").shown("Above 1 us");
+}
+
+#[test]
+fn impossible_loops_are_refused_with_the_reason() {
+    let place = Place::new();
+    for (flags, reason) in [
+        ("--period 10ns", "a duration from 1 us"),
+        ("--period 2h", "up to 1 h"),
+        ("--period 1ms --deadline 2ms", "is after the end of the period"),
+        ("--find --rounds 3", "--find chooses the periods and their number, but --rounds is given"),
+        ("--find --period 1ms", "--find searches between two periods"),
+        ("--find --misses 0%", "a share above 0%"),
+        ("--find --transport tcp,udp", "--find searches the period of one case"),
+    ] {
+        place.hairpin(("periodic", flags)).refused().told(reason);
+    }
+}
