@@ -7,7 +7,7 @@
 //! - TCP between two CPUs: there waiting costs most, and an end can spin.
 //! - 1 and 100 connections: `block`, `spin-then-block` and `busy-poll` wait for one connection only, and `poll` and `spin` cost
 //!   more with each.
-//! - rounds and warm-up as in [`round_trip`](super::round_trip).
+//! - rounds and warm-up as in `round-trip`.
 
 use hairpin_model::{Card, Case, Extent, HostCapabilities, Load, Refused, Waiting};
 

@@ -14,7 +14,7 @@ type Plan = (&'static str, &'static str, [usize; 2]);
 
 /// Plans with one flow and with several flows, over TCP and UDP, sent by either end or by both ends. `TCP` and `UDP`
 /// are replaced by the transports of an IP version, `STREAMS` by all transports over TCP.
-const PLANS: [Plan; 14] = [
+const PLANS: [Plan; 15] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
     ("budget", "--transport TCP,UDP --count 200 --warmup 10 --rounds 2", [2; 2]),
