@@ -146,7 +146,13 @@ fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) 
         "is null although there are samples",
     );
     one_way::flow_faults(faults, place, flow);
-    samples_fit(faults, &format!("{place}.ledger"), &flow["ledger"], (samples, under_load::has_phases(flow)));
+    // A sample of a control loop is a cycle, with a message to each device; without devices it is a wait.
+    let is_loop = flow["load"]["kind"] == "periodic";
+    let devices = if is_loop { flow["connections"].as_u64().unwrap_or(1) } else { 1 };
+    if flow["load"]["only_waits"] != true {
+        let messages = (samples * devices, under_load::has_phases(flow));
+        samples_fit(faults, &format!("{place}.ledger"), &flow["ledger"], messages);
+    }
 }
 
 /// Returns the deviations of a round-trip run from the requested `--count` and `--rounds`. Lost messages are not a
