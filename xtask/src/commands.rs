@@ -23,12 +23,14 @@ const BLOCKS_ARE_TESTED: &str = "scripting.md";
 /// Saved runs that commands name.
 const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
 
-/// Shell wrapper that adds `--rounds 1` to `hairpin` commands that measure, unless they set the rounds, and `--at-most 1s`
-/// to comparisons that measure.
+/// Shell wrapper that adds `--rounds 1` to `hairpin` commands that measure, unless they set the rounds, `--over 1s` to
+/// searches, and `--at-most 1s` to comparisons that measure.
 const ONE_ROUND: &str = r#"
 case "$1 $2" in
-  "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "under-load "* | "observer "* | "which "* | "survey "* | "claims run" | " " | -*)
+  "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "under-load "* | "observer "* | "periodic "* | "waiting "* | "which "* | "survey "* | "claims run" | " " | -*)
     case " $* " in
+      *" --find "*" --over "*) ;;
+      *" --find "*) set -- "$@" --over 1s ;;
       *" --rounds "* | *" --over "* | *" --until "* | *" --quick "* | *" --help "*) ;;
       *) set -- "$@" --rounds 1 ;;
     esac ;;
