@@ -20,7 +20,7 @@ pub(crate) fn figures(
 ) -> Option<PeriodicFigures> {
     flow.load.periodic()?;
     let counts = || measured.iter().filter_map(|measured| measured.flow(&flow.id)?.periodic.as_ref());
-    let sum = |of: fn(&PeriodicCounts) -> u64| counts().map(of).sum();
+    let sum = |of: fn(&PeriodicCounts) -> u64| counts().map(of).fold(0, u64::saturating_add);
     let per_period = |measured: &Measured| {
         let periods = measured.flow(&flow.id)?.periodic.as_ref()?.periods;
         (periods > 0).then(|| measured.client().voluntary_switches as f64 / periods as f64)

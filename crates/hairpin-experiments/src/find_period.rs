@@ -61,7 +61,7 @@ pub fn next(
 ) -> Result<Option<Step>, Refused> {
     let Some(search) = search(knobs) else { return Ok(None) };
     check(knobs)?;
-    let trials = trials(done);
+    let trials = trials(&search, done);
     let block = done.iter().map(|record| record.order.block + 1).max().unwrap_or(0);
     let (Next::Explore { period_ns, periods } | Next::Confirm { period_ns, periods }) = search.next(&trials) else {
         return Ok(Some(Step::Done));
@@ -119,22 +119,31 @@ fn check(knobs: &Knobs) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Joins the rounds to trials. Each trial is a block. Rounds that repeat disturbed ones do not count, and a trial with a failed
-/// or missing round ends the list.
-fn trials(done: &[RoundRecord]) -> Vec<Trial> {
+/// Joins the rounds to trials. Each trial is a block, of which the rounds count that were asked for: later ones repeat disturbed
+/// rounds. A trial with a failed or missing round ends the list.
+fn trials(search: &PeriodSearch, done: &[RoundRecord]) -> Vec<Trial> {
     let mut trials = Vec::new();
     for block in 0.. {
-        let rounds: Vec<&RoundRecord> = done.iter().filter(|record| record.order.block == block).collect();
-        let Some(first) = rounds.first() else { break };
-        let period_ns = first.order.case.primary().load.periodic().map_or(0, |own| own.period_ns);
-        let counts: Vec<Option<&PeriodicCounts>> = rounds.into_iter().map(counts).collect();
-        let Some(counts) = counts.into_iter().collect::<Option<Vec<_>>>() else { break };
-        let sum = |of: fn(&PeriodicCounts) -> u64| counts.iter().map(|counts| of(counts)).sum();
+        let (Next::Explore { period_ns, periods } | Next::Confirm { period_ns, periods }) = search.next(&trials)
+        else {
+            break;
+        };
+        let (mut counted, mut rounds) = (0, Vec::new());
+        for record in done.iter().filter(|record| record.order.block == block) {
+            let Some(counts) = counts(record) else { return trials };
+            if counted < periods {
+                counted += counts.periods;
+                rounds.push(counts);
+            }
+        }
+        if counted < periods {
+            break;
+        }
         trials.push(Trial {
             period_ns,
-            periods: sum(|counts| counts.periods),
-            misses: sum(|counts| counts.misses),
-            clustering: clustering(counts.iter().map(|counts| counts.blocks())),
+            periods: counted,
+            misses: rounds.iter().map(|counts| counts.misses).sum(),
+            clustering: clustering(rounds.iter().map(|counts| counts.blocks())),
         });
     }
     trials
@@ -147,7 +156,7 @@ fn counts(record: &RoundRecord) -> Option<&PeriodicCounts> {
 /// See [`Search::found`](crate::experiment::Search::found).
 pub fn found(knobs: &Knobs, done: &[RoundRecord]) -> Option<FoundPeriod> {
     let search = search(knobs)?;
-    let trials = trials(done);
+    let trials = trials(&search, done);
     let mut result = FoundPeriod { max_misses: search.max_misses, confidence: 1.0 - ALPHA, ..FoundPeriod::default() };
     let Next::Done(found) = search.next(&trials) else { return Some(result) };
     let mut set = |end: SearchEnd, period_ns: u64, misses: EventShare, periods: u64| {

@@ -57,7 +57,12 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
         }
     } else {
         let waits_together = card.many_connections && card.waitings.contains(&Waiting::Epoll);
-        assert!(case.primary().wires() == 1 || waits_together && case.ends.waiting != Waiting::Block, "{label}");
+        // A control loop polls one connection after another, so its client may block on each.
+        let joins = match load.periodic() {
+            Some(_) => card.many_connections,
+            None => waits_together && case.ends.waiting != Waiting::Block,
+        };
+        assert!(case.primary().wires() == 1 || joins, "{label}");
         assert_eq!(case.primary().direction, Direction::RoundTrip, "{label}");
     }
     if card.answered_by == AnsweredBy::Kernel {
@@ -155,7 +160,13 @@ pub(crate) fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String
         let texts = turned.prop_flat_map(|turned| {
             let text = |knob: &Knob| {
                 let name = knob.name;
-                let fitting = prop::sample::select(fitting(knob.kind)).prop_map(str::to_owned);
+                // Alone, most ways to wait fit few experiments.
+                let fitting = if name == "waiting" {
+                    vec!["block", "poll", "spin", "all", "block,epoll,uring", "spin,async,busy-poll,spin-then-block"]
+                } else {
+                    fitting(knob.kind)
+                };
+                let fitting = prop::sample::select(fitting).prop_map(str::to_owned);
                 prop_oneof![19 => fitting, 1 => ".{0,12}"].prop_map(move |text| (name, text))
             };
             turned.iter().map(text).collect::<Vec<_>>()
@@ -236,7 +247,7 @@ fn many_random_flags_are_accepted() {
         plan_and_check(which, &flags, &capabilities)
     });
     let accepted = accepted.count();
-    assert!(accepted > 100, "{accepted} of 300");
+    assert!(accepted > 120, "{accepted} of 300");
 }
 
 fn refused() -> hairpin_model::card::WhyNot {

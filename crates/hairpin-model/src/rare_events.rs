@@ -37,10 +37,12 @@ pub struct Blocks<'b> {
 /// the result is 1.
 pub fn clustering<'b>(sequences: impl IntoIterator<Item = Blocks<'b>>) -> f64 {
     let sequences: Vec<Blocks<'_>> = sequences.into_iter().filter(|blocks| !blocks.events.is_empty()).collect();
-    let longest = sequences.iter().map(|blocks| blocks.trials * blocks.events.len() as u64).max().unwrap_or(0);
+    // A saved run may have any numbers.
+    let all = |blocks: &Blocks<'_>| blocks.trials.saturating_mul(blocks.events.len() as u64);
+    let longest = sequences.iter().map(all).max().unwrap_or(0);
     let shortest = sequences.iter().map(|blocks| blocks.trials).max().unwrap_or(1).max(1);
-    let lengths =
-        std::iter::successors(Some(shortest), |trials| Some(trials * 2)).take_while(|trials| *trials < longest);
+    let lengths = std::iter::successors(Some(shortest), |trials| trials.checked_mul(2));
+    let lengths = lengths.take_while(|trials| *trials < longest);
     lengths.chain([longest]).filter_map(|trials| dispersion(&sequences, trials)).fold(1.0, f64::max)
 }
 
@@ -53,7 +55,7 @@ fn dispersion(sequences: &[Blocks<'_>], trials: u64) -> Option<f64> {
         let merged = usize::try_from(trials / blocks.trials.max(1)).unwrap_or(usize::MAX).max(1);
         blocks.events.chunks_exact(merged)
     });
-    let counts: Vec<f64> = merged.map(|block| block.iter().sum::<u64>() as f64).collect();
+    let counts: Vec<f64> = merged.map(|block| block.iter().map(|events| *events as f64).sum()).collect();
     let mean = counts.iter().sum::<f64>() / counts.len() as f64;
     let share = mean / trials as f64;
     if counts.len() < MIN_BLOCKS || mean * (counts.len() as f64) < 2.0 || share >= 1.0 {
@@ -199,6 +201,16 @@ mod tests {
         let rounds: Vec<Vec<u64>> = (0..20).map(|round| vec![u64::from(round % 10 == 0); 30]).collect();
         let by_rounds = clustering(rounds.iter().map(|events| Blocks { trials: 32, events }));
         assert!(by_rounds > 20.0, "{by_rounds}");
+    }
+
+    #[test]
+    fn no_numbers_of_a_saved_run_overflow() {
+        for trials in [0, 1, u64::MAX / 2, u64::MAX] {
+            let by_clusters = clustering_of(&[u64::MAX; 30], trials);
+            assert!(by_clusters >= 1.0, "{trials}: {by_clusters}");
+        }
+        let share = event_share(u64::MAX, 1, 1.0, 0.05);
+        assert!((0.0..=1.0).contains(&share.low) && share.high == 1.0, "{share:?}");
     }
 
     #[test]

@@ -15,15 +15,14 @@ use super::opening::wire_of_all;
 /// Longest single wait of a server.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Joins the connections of a control loop whose ends block, poll or spin. Other ends join them by their way to wait.
+/// Joins the connections of a control loop. Other loads join them by the end's way to wait.
 pub(super) fn as_one(
     end: End,
     order: &RoundOrder,
     wires: Vec<Box<dyn Wire>>,
     setup: &Setup,
 ) -> Result<Box<dyn Wire>, Failure> {
-    let is_own = matches!(order.case.ends.waiting, Waiting::Block | Waiting::Poll | Waiting::Spin);
-    if wires.len() < 2 || !is_own || order.case.primary().load.periodic().is_none() {
+    if wires.len() < 2 || order.case.primary().load.periodic().is_none() {
         return wire_of_all(end, wires, setup);
     }
     let last = wires.len() - 1;
