@@ -191,7 +191,7 @@ impl Waiting {
         if matches!(self, Self::Async | Self::AsyncThreads) { 2 } else { 1 }
     }
 
-    /// Whether an end has threads beside its own: of the kernel, or of a runtime.
+    /// Whether an end has more threads than its own: of the kernel, or of a runtime.
     pub fn has_more_threads(self) -> bool {
         matches!(self, Self::UringSqpoll | Self::AsyncThreads)
     }

@@ -168,7 +168,7 @@ words! {
         Confirmed = "confirmed",
         /// It is not, although exploration suggested so.
         NotConfirmed = "not-confirmed",
-        /// The time does not suffice to show the limit; `misses.high` is the least share that it could show.
+        /// The time is too short to show the limit; `misses.high` is the smallest share that it can show.
         TooFewPeriods = "too-few-periods",
         /// The loop misses more deadlines even at the longest period.
         NoneHolds = "none-holds",

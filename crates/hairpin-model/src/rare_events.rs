@@ -1,4 +1,4 @@
-//! How often a rare event happens, such as a missed deadline, if such events come in clusters.
+//! How often a rare event happens, such as a missed deadline, if events cluster.
 
 /// How often an event happens.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -378,8 +378,8 @@ fn searching(search: &PeriodSearchPlan) -> String {
         format!("{} at {}", quantities::duration((periods * period_ns) as f64), quantities::exact_duration(period_ns))
     });
     format!(
-        "Searches periods from {shortest} to {longest}. To confirm less than {limit} of misses takes at least {} periods \
-         without a miss: {}; a confirmation takes at most {most}",
+        "Searches periods from {shortest} to {longest}; each confirmation takes at most {most}.\n\
+         To show less than {limit} of misses takes {} periods without a miss: {}",
         quantities::count(periods),
         costs.join(", ")
     )

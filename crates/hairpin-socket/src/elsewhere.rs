@@ -1,4 +1,4 @@
-//! Other systems than Linux: nothing is available.
+//! Systems other than Linux: no setting is available.
 
 use crate::profile::Profile;
 use crate::report::{Outcome, Status, Undo, because};

@@ -301,7 +301,7 @@ mod tests {
         assert!(error.contains("more than"), "{error}");
     }
 
-    /// The lines of bytes that come in parts, and whether all fit.
+    /// The lines of bytes that arrive in parts, and whether all fit.
     fn lines<'b>(parts: impl Iterator<Item = &'b [u8]>) -> Vec<Vec<u8>> {
         let mut joined = Parts::default();
         let mut lines = Vec::new();

@@ -25,7 +25,7 @@ impl Times {
     /// Makes a call for one message.
     pub(crate) fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
         self.messages += 1;
-        // The first messages are left out, since nothing is in the caches.
+        // The first messages are omitted: the caches are cold.
         if !self.messages.is_multiple_of(TIMED_EVERY) {
             return call();
         }

@@ -119,7 +119,7 @@ impl Ring {
         }
     }
 
-    /// Like [`Ring::enter`], `at_most` so long: a timer in each call.
+    /// Like [`Ring::enter`], until the time `at_most` has passed: a timer in each call.
     pub(crate) fn enter_for(&mut self, wanted: usize, at_most: Duration) -> io::Result<()> {
         self.calls += 1;
         let at_most = Timespec::from(at_most);

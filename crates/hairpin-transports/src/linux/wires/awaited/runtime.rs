@@ -17,7 +17,7 @@ use crate::system::watched::{ticks, watch};
 use crate::wire::{InRuntime, Runtime, TransportError, Wire, WireError};
 use crate::wires::{Deadline, failed};
 
-/// Threads of `async-threads` beside the end's own.
+/// Worker threads of `async-threads`.
 const WORKERS: usize = 2;
 const TICKS_PER_TIMEOUT: u32 = 4;
 

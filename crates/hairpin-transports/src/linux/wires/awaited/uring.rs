@@ -15,7 +15,7 @@ use crate::wires::{Deadline, MAX_SLICE, failed, slice};
 
 /// Most bytes of a stream that a socket receives at once, and most bytes of a send.
 const MAX_PIECE: usize = 64 << 10;
-/// Room for a repeated hello beside a message.
+/// Room for a repeated hello after a message.
 const MIN_PIECE: usize = 64;
 
 const HINT: &str = "sysctl kernel.io_uring_disabled, a seccomp filter or RLIMIT_MEMLOCK may forbid it";

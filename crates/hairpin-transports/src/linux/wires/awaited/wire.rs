@@ -20,7 +20,7 @@ pub(crate) trait Method: Send + Sized + 'static {
     /// Waits without a result between two readings of the clock.
     const WAITS_PER_CLOCK_READ: u32 = 1;
 
-    /// Waits until a socket may have data, `at_most` so long. Returns its place; `None` for a wait without a result.
+    /// Waits until a socket may have data or the time `at_most` has passed. Returns its index; `None` without data.
     fn wait(&mut self, of: &mut Sockets, at_most: Duration) -> Result<Option<usize>, WireError>;
 
     /// Receives from a socket that may have data; `None` without a message.
