@@ -67,14 +67,18 @@ fn one_lost_packet_delays_all_streams_of_an_ordered_channel_and_otherwise_its_ow
         let rounds = by_stream(&place, transport);
         assert_eq!(rounds.len(), 3, "{transport}");
         for streams in rounds {
-            let own = streams.iter().position(|[_, late]| *late >= 4);
-            let own = own.unwrap_or_else(|| panic!("{transport}: no stream waited for its own data: {streams:?}"));
-            let others = || streams.iter().enumerate().filter(|(stream, _)| *stream != own).map(|(_, counts)| counts);
+            // A sender that was late on a busy machine may put messages of two streams into the lost packet.
+            let (own, others): (Vec<[u64; 2]>, Vec<[u64; 2]>) =
+                streams.iter().copied().partition(|[_, late]| *late >= 4);
+            assert!([1, 2].contains(&own.len()), "{transport}: streams with data in the lost packet: {streams:?}");
             if ["tcp-streams", "http2"].contains(&transport) {
-                assert!(others().all(|[blocked, _]| *blocked >= 4), "{transport}: all streams waited: {streams:?}");
+                assert!(
+                    others.iter().all(|[blocked, _]| *blocked >= 4),
+                    "{transport}: all streams waited: {streams:?}"
+                );
             } else {
                 assert!(
-                    others().all(|[blocked, late]| blocked + late < 4),
+                    others.iter().all(|[blocked, late]| blocked + late < 4),
                     "{transport}: others waited: {streams:?}"
                 );
             }
