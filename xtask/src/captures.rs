@@ -24,7 +24,6 @@ struct Packet {
     payload_bytes: u64,
 }
 
-/// Returns the path of tshark, if installed.
 pub(crate) fn tshark() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join("tshark")).find(|program| program.is_file())

@@ -35,7 +35,6 @@ const VIEWS: &[View] = &[
     View { name: "desk, dark", width: 1200, dark: true },
 ];
 
-/// Returns the path of the browser, if installed.
 pub(crate) fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];

@@ -41,7 +41,6 @@ pub(crate) fn run(root: &Path) -> Result<Checked> {
     Ok(Checked::Missing(missing))
 }
 
-/// Whether the target's standard library is installed.
 pub(crate) fn is_installed(target: &str) -> Result<bool> {
     let told = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
     let told = told.context("cannot start rustc")?;

@@ -120,7 +120,6 @@ pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Reads the saved run in a folder.
 pub(crate) fn read_run(folder: &Path) -> Result<Value> {
     let path = folder.join("run.json");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -27,7 +27,6 @@ use crate::round_process::{Job, RoundProcess};
 use crate::threads;
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// Interval between checks of the flows, in ns.
 const POLL_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Runs a round with several flows or with phases.
@@ -210,7 +209,6 @@ fn order_for_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
     RoundOrder { keep_samples: 0, ..lasting(order, [lengths.ramp, lengths.loaded]) }
 }
 
-/// The order with this warm-up and this length, in ns.
 fn lasting(order: RoundOrder, [warm_up_ns, extent_ns]: [u64; 2]) -> RoundOrder {
     RoundOrder { warm_up: Extent::DurationNs(warm_up_ns), extent: Extent::DurationNs(extent_ns), ..order }
 }

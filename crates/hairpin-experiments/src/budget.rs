@@ -200,9 +200,6 @@ impl Experiment {
     ///
     /// The first step lists the cases and the skipped cases; with `--trace`, evidence rounds come last. The result
     /// depends only on the arguments, because the knob `seed` determines every random choice.
-    ///
-    /// # Errors
-    /// [`Refused`] if the knobs request something impossible.
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
         if let Some(search) = self.search
             && let Some(step) = (search.next)(knobs, capabilities, done.rounds)?

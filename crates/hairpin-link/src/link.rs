@@ -18,7 +18,6 @@ pub struct Link {
     paths: [Path; 2],
 }
 
-/// Error of [`Link::new`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The figures contradict each other. This never happens with a parsed profile.
@@ -65,7 +64,6 @@ impl Link {
         self.path_mut(direction).arrive(packet, now_ns);
     }
 
-    /// See [`Profile::round_trip_ns`].
     pub fn round_trip_ns(&self) -> u64 {
         self.profile.round_trip_ns()
     }

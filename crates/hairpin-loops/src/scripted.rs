@@ -23,7 +23,6 @@ pub enum Act {
     Garbled(u64),
 }
 
-/// A call on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptedCall {
     /// `send`, with the number of bytes.

@@ -171,7 +171,6 @@ const ROUNDS: &[Column] = &[
     Column::count("samples", |row| row.primary().samples),
 ];
 
-/// The columns of a latency distribution.
 macro_rules! latencies {
     ($of:literal, $row:ident => $figures:expr) => {
         [

@@ -25,7 +25,6 @@ use super::folder::Folder;
 use super::limits;
 use super::pages::{self, BoundedPages, damaged};
 
-/// The samples of all rounds.
 pub(super) const MERGED: &str = "samples.parquet";
 /// Maximum rows encoded or decoded at once.
 const MAX_ROWS: usize = 1 << 16;

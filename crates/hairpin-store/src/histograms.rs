@@ -131,7 +131,6 @@ pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
 }
 
 impl Log {
-    /// Whether the log has the latency of this flow in this round.
     pub(super) fn has_latency(&self, record: &RoundRecord, flow: &Flow) -> bool {
         self.encoded.contains_key(&tag_key(record, flow, "latency"))
     }

@@ -91,7 +91,6 @@ pub fn read_file(path: &Path) -> Result<Text, Refused> {
     Ok(text)
 }
 
-/// A text with its selected claims.
 #[derive(Clone, Debug)]
 pub struct SelectedClaims {
     pub text: Text,
@@ -122,7 +121,6 @@ impl SelectedClaims {
         names::distinct(self.claims.iter().flat_map(Claim::runs))
     }
 
-    /// The claims as tested between two hosts.
     #[must_use]
     pub fn between_hosts(self) -> Self {
         Self { claims: self.claims.iter().map(Claim::between_hosts).collect(), ..self }

@@ -14,7 +14,6 @@ pub(super) fn worst(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     order.into_iter().find(|verdict| all.contains(verdict)).unwrap_or(Verdict::NotTested)
 }
 
-/// Sets the axes and the headline of a claim whose rows are judged.
 pub(super) fn decide(claim: &mut JudgedClaim) {
     let (mut only_if, rows) = (None, &claim.rows);
     let mut on = |axis: Axis| {

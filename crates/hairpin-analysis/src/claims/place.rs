@@ -4,7 +4,6 @@ use hairpin_model::judged_claim::Verdict;
 use hairpin_model::reason::Place;
 use hairpin_model::{Judgement, Reason};
 
-/// Returns a verdict without a measured figure.
 pub(super) fn no_figure(verdict: Verdict, reason: Reason) -> Judgement {
     Judgement { verdict: Some(verdict), reason: Some(reason), ..Judgement::default() }
 }

@@ -32,7 +32,6 @@ pub(super) struct Waits<'p> {
     pub(super) share: f64,
     /// The middle half of the waits.
     pub(super) saved: Option<RangeNs>,
-    /// The median of the waits, in ns.
     pub(super) median_ns: f64,
 }
 

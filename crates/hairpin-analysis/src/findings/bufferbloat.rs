@@ -171,7 +171,6 @@ fn is_managed_by_codel(case: &CaseSummary) -> bool {
     })
 }
 
-/// The directions of the loads, without duplicates.
 fn load_directions(case: &CaseSummary) -> Vec<Direction> {
     names::distinct(case.case.loads().iter().map(|flow| flow.direction))
 }

@@ -75,7 +75,6 @@ pub(super) struct OneWay<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// The counts of one end.
 pub(super) struct EndCounts {
     pub(super) streamed: Streamed,
     pub(super) system_calls: Option<u64>,

@@ -32,7 +32,6 @@ impl Numbering {
         Self { zero, end: 0, closed_at: None, window_shift: None, has_syn: false }
     }
 
-    /// Whether this SYN begins the direction.
     pub(crate) fn begins_with(&self, syn: &Segment) -> bool {
         self.zero == syn.sequence.wrapping_add(1)
     }

@@ -48,7 +48,6 @@ pub fn frame(kind: FrameKind, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Bytes that are not a frame.
 #[derive(Debug, thiserror::Error)]
 #[error("bytes that are not a frame of this version: {0}")]
 pub struct NoFrame(&'static str);
@@ -134,7 +133,6 @@ impl Outgoing {
     }
 }
 
-/// Received frames.
 #[derive(Debug)]
 pub enum ReceivedFrame<'b> {
     /// Bytes of bulk data, either of the ramp or measured.
@@ -168,7 +166,6 @@ pub enum ReadError {
     /// The connection failed.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The bytes are not a frame.
     #[error(transparent)]
     NoFrame(#[from] NoFrame),
 }
@@ -186,7 +183,6 @@ impl Incoming {
         answer
     }
 
-    /// Parses received bytes.
     pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(ReceivedFrame<'_>)) -> Result<(), NoFrame> {
         while !bytes.is_empty() {
             let Some((kind, left)) = self.open else {

@@ -34,7 +34,6 @@ const TRACK_WIDTH: f64 = 13.0;
 /// Maximum characters in a line of text next to a bar, to fit a phone.
 const MAX_LETTERS: usize = 38;
 
-/// Returns the chart and its legend.
 pub(crate) fn chart(label: &str, sequence: &TimeSequence) -> String {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence).on_page();

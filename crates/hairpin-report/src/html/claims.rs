@@ -14,9 +14,6 @@ use crate::wording;
 const PAGE: &str = include_str!("claims.html");
 
 /// Renders tested claims as a page.
-///
-/// # Panics
-/// Never: the template is part of this crate and a test renders it.
 pub fn render_claims(report: &ClaimsReport) -> String {
     let mut subtitle = vec![utc(report.started_unix_s)];
     subtitle.extend(claim_wording::footer(report));

@@ -17,9 +17,6 @@ const PAGE: &str = include_str!("explanation.html");
 const MAX_CONNECTIONS: usize = 50;
 
 /// Renders an explanation as a page.
-///
-/// # Panics
-/// Never: the template is part of this crate and a test renders it.
 pub fn render_explanation(explanation: &Explanation) -> String {
     let (first, others) = match answer(explanation) {
         Ok((first, others)) => (Ok(first), others),

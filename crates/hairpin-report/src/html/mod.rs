@@ -37,9 +37,6 @@ use template::{SCRIPT, STYLE, render_template};
 const PAGE: &str = include_str!("page.html");
 
 /// Renders the run as a page.
-///
-/// # Panics
-/// Never: the template is part of this crate and a test renders it.
 pub fn render(run: &Run) -> String {
     render_template("page.html", PAGE, view(run))
 }
@@ -112,7 +109,6 @@ fn view(run: &Run) -> Value {
     }
 }
 
-/// The charts of groups, for those that have one.
 fn panels(groups: &[ladder::Group<'_>], chart: impl Fn(&ladder::Group<'_>) -> Option<String>) -> Value {
     let panel =
         |group: &ladder::Group<'_>| chart(group).map(|chart_html| context! { group => &group.name, chart_html });

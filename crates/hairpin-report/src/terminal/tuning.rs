@@ -7,7 +7,6 @@ use hairpin_model::{Figure, RangeNs};
 use super::look::Look;
 use super::page::{DIM, GOOD, LEAD, PLAIN, Page, WARN};
 
-/// Renders a tuning.
 pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
     let mut page = Page::new(*look);
     let value = |value: f64| shown(tuning.metric, value);

@@ -8,7 +8,6 @@ use hairpin_model::{TimeSequence, Wait};
 
 use super::waited_ns;
 
-/// One line of the drawing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SequenceLine {
     /// One event, or several similar ones.

@@ -22,13 +22,10 @@ pub(super) struct How<'h> {
     pub(super) sysctls: &'h [(String, String)],
     /// Settings of its processes.
     pub(super) settings: &'h [Setting],
-    /// With a supervisor that sets these options; `None` without one.
     pub(super) options: Option<&'h Options>,
-    /// Keeps the output.
     pub(super) keeps_output: bool,
 }
 
-/// A command that has ended.
 #[derive(Default)]
 pub(super) struct Ended {
     pub(super) interrupted: bool,

@@ -123,7 +123,6 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     checked(answer).map(drop)
 }
 
-/// Reads a kernel clock, in ns.
 pub(crate) fn kernel_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec; Linux has the clock.

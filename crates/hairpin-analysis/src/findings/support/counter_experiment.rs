@@ -4,7 +4,6 @@ use hairpin_model::finding_keys::check::LONGER;
 use hairpin_model::options::OptionName;
 use hairpin_model::{Case, CounterExperiment, CpuIdle, EndKind, Flow, Placement, Repeat, WhichCpus};
 
-/// Returns a counter-experiment that measures these cases.
 pub(in crate::findings) fn counter_experiment(
     kind: &str,
     cases: impl IntoIterator<Item = Case>,

@@ -168,7 +168,6 @@ fn filter_waits(exchange: &TracedExchange, untraced_ns: Option<f64>) -> TracedEx
     TracedExchange { waits: waits.cloned().collect(), ..exchange.clone() }
 }
 
-/// Returns the part of the wait within the exchange, in ns.
 fn span_ns(exchange: &TracedExchange, wait: &Wait) -> i64 {
     let (from_ns, until_ns) = span(exchange, wait);
     (until_ns - from_ns).max(0)

@@ -13,7 +13,6 @@ use rustix::event::PollFlags;
 use crate::system::process;
 use crate::wait::wait_any;
 
-/// The hidden command that runs the program as an echo server.
 pub const COMMAND: &str = "__echo-server";
 
 /// The port of the echo protocol (RFC 862).
@@ -63,7 +62,6 @@ struct Connection {
 }
 
 impl Server {
-    /// Listens on `port` at every address.
     fn listen(port: u16) -> io::Result<Self> {
         // One socket serves both families (RFC 3493, section 3.7); the IPv4 address is for kernels without IPv6.
         let addresses: [SocketAddr; 2] =

@@ -103,9 +103,6 @@ pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
 }
 
 /// Writes these kernel settings in `namespace`: names and values.
-///
-/// # Errors
-/// If there is no such setting, or it is not one of a network namespace.
 pub fn set_all(namespace: &Path, settings: &[(String, String)]) -> Result<(), Failure> {
     // Not every process may return to its own namespace.
     if settings.is_empty() {

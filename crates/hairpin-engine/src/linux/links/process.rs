@@ -31,7 +31,6 @@ pub const COMMAND: &str = "__link";
 /// Time-out for a message. It expires only if the process hangs: messages normally take a small part of this time.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The name of the process in error messages.
 const NAME: &str = "the link";
 
 /// Maximum bytes of a message.

@@ -74,9 +74,6 @@ pub struct Watch {
 impl Watch {
     /// Begins to watch, in these network namespaces, or in that of the calling thread if there are none. Returns when the
     /// observation runs, so that a program can be started.
-    ///
-    /// # Errors
-    /// If sockets cannot be looked up, or the thread cannot be started.
     pub fn begin(subject: Subject, namespaces: &[&Path]) -> Result<Self, Failure> {
         let places = namespaces.iter().map(|path| Place::within(path)).collect::<Result<Vec<Place>, Failure>>()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -98,7 +95,6 @@ impl Watch {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the observation.
     pub fn finish(self) -> (ObservedPackets, ObservedPrograms) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()

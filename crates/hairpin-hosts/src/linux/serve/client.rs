@@ -23,7 +23,6 @@ use crate::tls::Tls;
 
 /// Longest time that a session may be without a round.
 const MAX_IDLE: Duration = Duration::from_mins(10);
-/// Interval between idle checks.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Time for a refused client to close its connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

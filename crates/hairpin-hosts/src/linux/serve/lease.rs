@@ -71,7 +71,6 @@ pub(super) enum NotBegun {
     Full,
     /// The wait for the round's turn timed out.
     Late,
-    /// The client has gone.
     Gone,
 }
 

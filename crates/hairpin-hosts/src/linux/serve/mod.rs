@@ -126,9 +126,6 @@ impl Server {
     }
 
     /// Serves counters in the format of OpenMetrics over HTTP. Returns the address.
-    ///
-    /// # Errors
-    /// The address or the port is unavailable.
     pub fn serve_metrics(&self, at: SocketAddr) -> io::Result<SocketAddr> {
         metrics::start(at, Arc::clone(&self.shared))
     }

@@ -240,7 +240,6 @@ impl Sessions {
         Ok(())
     }
 
-    /// Removes a flow of the session.
     pub(super) fn remove_flow(&self, number: u64, bits_per_s: f64) {
         if let Some(open) = self.inner().open.get_mut(&number) {
             open.ordered_bits_per_s = (open.ordered_bits_per_s - bits_per_s).max(0.0);

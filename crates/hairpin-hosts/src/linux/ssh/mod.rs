@@ -131,9 +131,6 @@ impl<'s> Ssh<'s> {
     }
 
     /// Copies the program to the path where [`Ssh::start`] finds it.
-    ///
-    /// # Errors
-    /// The program cannot be read here or written there.
     pub fn copy(&self, binary: &Binary) -> Result<(), Unstarted> {
         let copy_failure = |why: String| {
             let cause = format!("cannot copy {} to {}: {why}", binary.path().display(), self.to);
@@ -277,7 +274,6 @@ fn copy_path(binary: &Binary) -> String {
     format!("copy=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/hairpin/{}\"", binary.name())
 }
 
-/// Joins the last lines on standard error.
 fn last_error_lines(child: &BoundedChild) -> String {
     let stderr = child.stderr();
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -121,7 +121,6 @@ pub(crate) enum Form {
     Messages,
     /// Whole messages, which the other end receives as bytes.
     Requests,
-    /// A stream of bytes.
     Bytes,
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::descriptor::{READABLE, owned, poll};
 
-/// A handle to another process.
 pub(crate) struct Process {
     pid: i32,
     /// A pidfd, which cannot refer to a later process with the same pid (Linux 5.3).

@@ -136,7 +136,6 @@ impl Ring {
         drop(self.ring.submitter().register_sync_cancel(None, CancelBuilder::user_data(SEND)));
     }
 
-    /// Takes a completion.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Completed> {
         let entry: cqueue::Entry = self.ring.completion().next()?;

@@ -151,7 +151,6 @@ impl Io {
     }
 }
 
-/// Returns the error of a handshake.
 pub(crate) fn handshake_failed(protocol: &str, setup: &Setup, source: io::Error) -> TransportError {
     if source.kind() == io::ErrorKind::TimedOut {
         return TransportError::TimedOut { what: "completed its handshake", after: setup.opening_timeout() };
@@ -191,7 +190,6 @@ impl Write for Io {
     }
 }
 
-/// Returns the connection whose only wire is this session.
 pub(crate) fn connection<S: Session>(
     kind: &SocketKind,
     setup: &Setup,
@@ -205,7 +203,6 @@ pub(crate) fn connection<S: Session>(
     Ok(OneWire::connection(kind.transport, wire))
 }
 
-/// A wire of a session.
 struct LayeredPort<S: Session> {
     session: S,
     attempts: u64,

@@ -153,7 +153,6 @@ pub(crate) fn local_address(socket: &Socket) -> String {
     }
 }
 
-/// The facts of every socket.
 pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Vec<Fact> {
     let mut facts = options::effective(socket.as_fd(), family, names);
     facts.extend(sockopt::drops(socket.as_fd()).map(|drops| Fact::number(fact_names::SOCKET_DROPS, drops.into())));

@@ -179,7 +179,6 @@ impl SocketPort {
         facts.into_iter().flatten().map(|(name, count)| Fact::number(name, count as f64)).collect()
     }
 
-    /// Returns the facts about the path to another host.
     fn path_facts(&self) -> Vec<Fact> {
         if !self.crosses_link {
             return Vec::new();

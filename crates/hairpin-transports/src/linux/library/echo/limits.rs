@@ -20,7 +20,6 @@ const MESSAGE_UNIT_BYTES: usize = 16 << 10;
 /// Interval between checks whether the server ends.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A running echo server.
 #[derive(Clone, Debug)]
 pub struct EchoServer {
     pub at: SocketAddr,
