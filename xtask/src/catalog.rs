@@ -13,7 +13,8 @@ pub(crate) fn markdown(listed: &Value) -> String {
     let titles = "name | what carries the bytes | promises | message, bytes | waiting | options";
     table(&mut text, "Transports", "", titles, transports, |card| {
         let sizes = format!("{} to {}", card["min_message_bytes"], card["max_message_bytes"]);
-        let [waitings, options] = ["waitings", "options"].map(|list| joined(&card[list]));
+        let [waitings, options] =
+            ["waitings", "options"].map(|list| items(&card[list]).iter().map(plain).collect::<Vec<_>>().join(", "));
         vec![code(card, "name"), word(card, "summary"), word(card, "promises"), sizes, waitings, options]
     });
     for experiment in items(&listed["experiments"]) {
@@ -69,10 +70,6 @@ fn items(list: &Value) -> &[Value] {
 
 fn plain(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
-}
-
-fn joined(list: &Value) -> String {
-    items(list).iter().map(plain).collect::<Vec<_>>().join(", ")
 }
 
 fn word(of: &Value, field: &str) -> String {

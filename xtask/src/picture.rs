@@ -82,10 +82,6 @@ pub(crate) fn ranking(root: &Path, run: &Path) -> Result<String> {
     Ok(format!("wrote {}", file.display()))
 }
 
-fn file_name(view: &View) -> String {
-    format!("{}.png", view.name.replace(", ", "-"))
-}
-
 fn with_script(html: &str) -> String {
     let script = format!("<script>{TELLER}</script>");
     match html.rfind("</body>") {
@@ -100,7 +96,7 @@ fn picture(browser: &Path, python: &Path, folder: &Path, view: &View) -> Result<
     let told = told_by_page(&told)?;
     // The last charts of a longer page are outside of the picture, and count as blank.
     let height = u32::try_from(told["height"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX).clamp(200, 16_000);
-    let file = folder.join(file_name(view));
+    let file = folder.join(format!("{}.png", view.name.replace(", ", "-")));
     in_frame(browser, folder, view, height, &[&format!("--screenshot={}", file.display())])?;
     let mut count = Command::new(python);
     count.args(["-c", SCRIPT]).arg(&file).arg(told["charts"].to_string());

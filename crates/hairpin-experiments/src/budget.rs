@@ -326,10 +326,7 @@ impl Done<'_> {
 
     /// End of the last round, in ns since the start of the run.
     fn elapsed_ns(&self) -> u64 {
-        self.rounds.iter().map(round_end_ns).max().unwrap_or(0)
+        let lasted_ns = |record: &RoundRecord| record.measured().map_or(0, |measured| measured.noise.wall_ns);
+        self.rounds.iter().map(|record| record.started_ns + lasted_ns(record)).max().unwrap_or(0)
     }
-}
-
-fn round_end_ns(record: &RoundRecord) -> u64 {
-    record.started_ns + record.measured().map_or(0, |measured| measured.noise.wall_ns)
 }
