@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::process;
 
@@ -103,9 +103,7 @@ pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
     }
     drop(server);
     process::remove(&scratch)?;
-    if !faults.is_empty() {
-        bail!("{}", faults.join("\n"));
-    }
+    process::fail_with(&faults)?;
     Ok(format!("{} commands of the documents work", shown.len()))
 }
 

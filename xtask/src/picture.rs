@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use hairpin_testing::contract;
+use anyhow::{Context, Result};
+use hairpin_testing::{contract, program};
 use serde_json::Value;
 
 use crate::process;
@@ -36,10 +36,7 @@ const VIEWS: &[View] = &[
 ];
 
 pub(crate) fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let mut programs = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
-    programs.find(|program| program.is_file())
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(|name| program(name).ok())
 }
 
 /// Checks a report in every view, and saves the screenshots in `folder`. Returns a line for the summary.
@@ -54,11 +51,8 @@ pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) 
         charts = contract::list(&told, "charts").len();
         faults.extend(view_faults(view, &told, &drawn));
     }
-    if faults.is_empty() {
-        Ok(format!("{charts} charts in {} views, none blank", VIEWS.len()))
-    } else {
-        bail!("{}", faults.join("\n"))
-    }
+    process::fail_with(&faults)?;
+    Ok(format!("{charts} charts in {} views, none blank", VIEWS.len()))
 }
 
 /// Style that shows only the answer and the ranking.

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
 pub(crate) struct Ran {
@@ -35,6 +35,12 @@ impl Ran {
             format!("did not print JSON but {:?}", self.stdout.chars().take(200).collect::<String>())
         })
     }
+}
+
+/// Fails with all `faults`, if any.
+pub(crate) fn fail_with(faults: &[String]) -> Result<()> {
+    ensure!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
 }
 
 fn last_lines(text: &str) -> String {

@@ -1,8 +1,8 @@
 //! A tuning as text: the change that helps first, then a line for each.
 
+use hairpin_model::Figure;
 use hairpin_model::quantities::{DASH, duration, number, share};
 use hairpin_model::tuning::{TriedChange, TuneMetric, TuneVerdict, Tuning};
-use hairpin_model::Figure;
 
 use super::look::Look;
 use super::page::{DIM, GOOD, LEAD, PLAIN, Page, WARN};
