@@ -32,7 +32,7 @@ use crate::page_text::{command_words, nbsp};
 use crate::{exchanges, findings, hosts, trust, wording};
 pub use claims::render_claims;
 pub use explanation::render_explanation;
-use template::{SCRIPT, STYLE, render_template};
+use template::render_template;
 
 const PAGE: &str = include_str!("page.html");
 
@@ -53,8 +53,7 @@ fn view(run: &Run) -> Value {
     let (lead, more, rest) = split_answer(run);
     let (sequences, sequences_left_out) = time_sequence::of(run);
     context! {
-        style_html => format!("{STYLE}{}", tab_rules(groups.len())),
-        script_html => SCRIPT,
+        tabs_html => tab_rules(groups.len()),
         symbols_html => svg::symbols(),
         title => format!("Hairpin: {}", run.plan.experiment),
         question => run.plan.question.clone(),
