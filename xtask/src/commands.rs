@@ -20,7 +20,6 @@ const LIMIT: Duration = Duration::from_mins(8);
 const GENERATED: &str = "catalog.md";
 const BLOCKS_ARE_TESTED: &str = "scripting.md";
 
-/// Saved runs that commands name.
 const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
 
 /// Shell wrapper that adds `--rounds 1` to `hairpin` commands that measure, unless they set the rounds, `--over 1s` to

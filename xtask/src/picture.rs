@@ -123,7 +123,6 @@ fn in_frame(browser: &Path, folder: &Path, view: &View, height: u32, arguments: 
     Ok(process::run(&mut command, Duration::from_mins(2))?.succeeded().context("the browser failed")?.stdout)
 }
 
-/// Extracts the page's report from the markup of the frame.
 fn told_by_page(markup: &str) -> Result<Value> {
     let told = markup.split_once("<pre id=\"told\">").and_then(|(_, rest)| rest.split_once("</pre>"));
     let (told, _) = told.context("the page reported nothing: its scripts did not run")?;

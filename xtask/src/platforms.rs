@@ -20,7 +20,6 @@ pub(crate) enum Checked {
     Missing(Vec<&'static str>),
 }
 
-/// Type-checks the crates for each installed target.
 pub(crate) fn run(root: &Path) -> Result<Checked> {
     let mut missing = Vec::new();
     for target in TARGETS {

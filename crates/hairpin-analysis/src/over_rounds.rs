@@ -64,7 +64,6 @@ impl<'r> OverRounds<'r> {
         self.over.alpha
     }
 
-    /// Returns the median over the rounds that have the value.
     pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
         self.median_of(&self.measured, of)
     }

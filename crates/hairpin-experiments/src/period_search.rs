@@ -62,12 +62,21 @@ pub enum Next {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Found {
     /// The shortest candidate that holds, and its share of misses on fresh data.
-    Confirmed { period_ns: u64, misses: EventShare },
+    Confirmed {
+        period_ns: u64,
+        misses: EventShare,
+    },
     /// The last candidate seemed to hold, but the interval on fresh data is not below the limit.
-    NotConfirmed { period_ns: u64, misses: EventShare },
+    NotConfirmed {
+        period_ns: u64,
+        misses: EventShare,
+    },
     /// In the longest time of a confirmation, no more than this could be shown, without a single miss.
-    TooFewPeriods { period_ns: u64, periods: u64, provable: EventShare },
-    /// Not even the longest period holds.
+    TooFewPeriods {
+        period_ns: u64,
+        periods: u64,
+        provable: EventShare,
+    },
     NoneHolds,
 }
 

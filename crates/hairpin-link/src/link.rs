@@ -23,7 +23,6 @@ pub enum LinkError {
     /// The figures contradict each other. This never happens with a parsed profile.
     #[error("the link profile `{line}` is impossible: {problem}{}", Hint(.hint))]
     Contradiction { line: String, problem: String, hint: String },
-    /// A trace that the profile replays was not given.
     #[error(
         "the link profile replays the trace `{name}`, which was not given (hint: read that file and pass its text)"
     )]

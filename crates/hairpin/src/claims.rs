@@ -18,7 +18,6 @@ const FILES: &[(&str, &str)] = &[
     ("quic-at-high-rates.toml", include_str!("../../../claims/quic-at-high-rates.toml")),
 ];
 
-/// Maximum size of a user's file of claims.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// File in a claims folder with the output of `--json`.

@@ -79,7 +79,6 @@ fn headline(claim: &JudgedClaim) -> Headline {
     }
 }
 
-/// Whether no experiment tests what the claim says.
 pub(super) fn has_no_experiment(rows: &[JudgedRow]) -> bool {
     let mut own = rows.iter().filter(|row| row.shown.is_none()).peekable();
     own.peek().is_some() && own.all(|row| row.missing.is_some())

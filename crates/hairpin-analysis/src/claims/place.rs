@@ -32,7 +32,6 @@ pub(super) fn verdict(place: Place) -> Verdict {
     }
 }
 
-/// Returns the range of ratios that count as equal.
 pub(super) fn equal_range(margin: f64) -> [f64; 2] {
     [1.0 / (1.0 + margin), 1.0 + margin]
 }

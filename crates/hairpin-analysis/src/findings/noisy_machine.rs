@@ -36,7 +36,6 @@ const MIN_PREEMPTIONS: u64 = 10;
 /// Minimum effect on the medians for a warning; noise in half of the rounds also suffices.
 const MIN_EFFECT: f64 = 0.03;
 
-/// A round with its signs of noise.
 type NoisyRound<'r> = (&'r RoundRecord, &'r Measured, Vec<Key>);
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {

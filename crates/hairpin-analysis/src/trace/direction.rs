@@ -38,7 +38,6 @@ pub(super) struct Direction<'t> {
     pub(super) from: End,
     /// Calls that wrote bytes of this direction, in order.
     pub(super) writes: Vec<&'t Call>,
-    /// Calls that read bytes of this direction.
     pub(super) reads: Vec<&'t Call>,
     /// In order of departure, including retransmissions; empty without retransmissions.
     all_segments: Vec<Segment>,

@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 use super::patience::wait;
 use super::{Control, ControlError, Message};
 
-/// Time-out for sending a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of the length field before a message.
 const LENGTH_BYTES: usize = 4;

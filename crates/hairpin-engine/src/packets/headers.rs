@@ -83,7 +83,6 @@ pub(crate) struct Headers {
     pub(crate) is_outgoing: Option<bool>,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
-    /// Length of the header before the IP packet.
     pub(crate) link_bytes: usize,
     /// The identification of an IPv4 packet, which tells a retransmission from a second copy; 0 for IPv6.
     pub(crate) identification: u16,

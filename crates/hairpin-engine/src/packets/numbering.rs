@@ -52,7 +52,6 @@ impl Numbering {
         u64::try_from(place.max(0)).unwrap_or(u64::MAX).min(self.closed_at.unwrap_or(u64::MAX))
     }
 
-    /// The byte range of the segment's payload.
     pub(crate) fn range(&mut self, segment: &Segment) -> (u64, u64) {
         let place = self.position(segment.sequence.wrapping_add(u32::from(segment.syn)));
         let (first, end) = (self.bounded(place), self.bounded(place + segment.payload_bytes as i128));

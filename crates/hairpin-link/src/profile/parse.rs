@@ -104,7 +104,6 @@ impl ProfileLine<'_> {
         ProfileError { text: self.0.to_owned(), range, problem: problem.into(), hint: hint.into() }
     }
 
-    /// The byte ranges of the words.
     fn words(&self) -> Vec<Range<usize>> {
         let start = self.0.as_ptr() as usize;
         self.0

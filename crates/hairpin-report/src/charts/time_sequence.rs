@@ -144,7 +144,6 @@ impl<'s> Drawing<'s> {
         self.margins[usize::from(end == End::Server)]
     }
 
-    /// Records the vertical position of a time.
     fn record(&mut self, ns: i64, y: f64) {
         let ns = ns as f64;
         if self.places.last().is_none_or(|last| last.0 < ns) {
@@ -173,7 +172,6 @@ impl<'s> Drawing<'s> {
         }
     }
 
-    /// Writes text next to the line of an end.
     fn beside(&mut self, end: End, class: &str, text: &str, y: f64) {
         let (x, anchor, away) = match end {
             End::Client => ("0", "start", self.margin(end)),

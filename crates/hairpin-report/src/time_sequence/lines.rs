@@ -31,7 +31,6 @@ pub(crate) struct Events {
     pub(crate) each_bytes: Option<i64>,
 }
 
-/// The time between two lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SequenceGap {
     pub(crate) from_ns: i64,

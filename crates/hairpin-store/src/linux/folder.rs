@@ -203,7 +203,6 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Whether the folder belongs to this process's effective user.
     pub(crate) fn is_owned_by_user(&self) -> io::Result<bool> {
         Ok(rustix::fs::fstat(&self.handle)?.st_uid == rustix::process::geteuid().as_raw())
     }

@@ -20,7 +20,6 @@ const MAX_OUTPUT_BYTES: usize = 1 << 20;
 pub(super) struct How<'h> {
     /// Settings of the command's own networks that have other values.
     pub(super) sysctls: &'h [(String, String)],
-    /// Settings of its processes.
     pub(super) settings: &'h [Setting],
     pub(super) options: Option<&'h Options>,
     pub(super) keeps_output: bool,

@@ -102,7 +102,6 @@ fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets a socket option to the bytes of a value.
 pub(crate) fn set(socket: c_int, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
     let length = libc::socklen_t::try_from(value.len()).map_err(|_| Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: the pointer and the length describe a live slice.

@@ -40,7 +40,6 @@ pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &st
     })
 }
 
-/// Returns the case with its CPUs kept from deep idle.
 pub(in crate::findings) fn kept_awake(case: &Case) -> Case {
     case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
 }

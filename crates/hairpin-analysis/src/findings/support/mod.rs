@@ -83,7 +83,6 @@ pub(super) fn rounds_of<'r>(run: &'r Run, id: &str) -> Vec<(&'r RoundRecord, &'r
     valid_rounds::timed_rounds(run.rounds.iter().filter(|round| round.case_id == id))
 }
 
-/// Returns the median over the rounds of a case that have the value.
 pub(super) fn median_of(run: &Run, case: &CaseSummary, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
     let values = rounds_of(run, &case.id).into_iter().filter_map(|(_, measured)| of(measured));
     median_over(&values.collect::<Vec<_>>(), over_points(case, run.plan.alpha))

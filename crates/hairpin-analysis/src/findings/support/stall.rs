@@ -35,7 +35,6 @@ pub(in crate::findings) struct StallAt {
 }
 
 words! {
-    /// Which of an exchange's own bytes were held.
     enum Held: "held bytes" {
         /// All bytes, each time.
         All = "all",

@@ -196,7 +196,6 @@ fn with_hint(refusal: &Refusal) -> WhyNot {
     why_not(refusal, &setting, status("Seccomp").is_some_and(|mode| mode != "0"))
 }
 
-/// Converts a refusal to a program in a link to a failure.
 pub(super) fn failure(refusal: &Refusal) -> Failure {
     let WhyNot { reason, hint } = with_hint(refusal);
     Failure::new(&refusal.error, reason, hint)

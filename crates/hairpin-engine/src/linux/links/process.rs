@@ -36,7 +36,6 @@ const NAME: &str = "the link";
 /// Maximum bytes of a message.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Time for the process to exit after the request.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running link. Dropping the handle ends the link and all processes in its namespaces.

@@ -61,7 +61,6 @@ pub enum Subject {
     Children,
     /// A process, and what it starts.
     Process(u32),
-    /// All connections to or from this port.
     Port(u16),
 }
 

@@ -49,7 +49,6 @@ struct Turn {
     moved: Option<Instant>,
     /// Longest pause of its loads.
     pause: Duration,
-    /// Longest duration.
     limit: Duration,
 }
 

@@ -26,7 +26,6 @@ pub const VARIABLE: &str = "HAIRPIN_SSH";
 const DEFAULT_PORT: u16 = 7420;
 /// Time-out for `ssh -G`.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time-out for ssh to log in and the server to start.
 const START_TIMEOUT: Duration = Duration::from_secs(45);
 const COPY_TIMEOUT: Duration = Duration::from_mins(5);
 /// Time for the server to end by itself after its input is closed.
@@ -52,7 +51,6 @@ pub enum Unstarted {
     /// The host has no `hairpin`. Contains the output of `uname -sm` there.
     Missing(String),
     Failed(Failure),
-    /// The user interrupted Hairpin.
     Interrupted,
 }
 
@@ -207,7 +205,6 @@ impl<'s> Ssh<'s> {
         Unstarted::Failed(Failure::new(FailureKind::Other, format!("cannot {operation} {}: {why}", self.to), hint))
     }
 
-    /// Explains a failure of ssh itself.
     fn unreachable_failure(&self, child: &BoundedChild) -> Failure {
         let stderr = child.stderr();
         let typed = self.as_typed();

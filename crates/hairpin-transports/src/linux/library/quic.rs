@@ -224,7 +224,6 @@ fn endpoint(
     Ok((new_endpoint(handle, server, established)?, client, chosen))
 }
 
-/// The library's counters of the connection.
 fn statistics(connection: &quinn::Connection) -> [Fact; 6] {
     let stats = connection.stats();
     [

@@ -86,7 +86,6 @@ thread_local! {
     static THREAD_ID: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Returns the kernel's id of the calling thread.
 #[inline(always)]
 pub(crate) fn thread_id() -> i32 {
     match THREAD_ID.get() {

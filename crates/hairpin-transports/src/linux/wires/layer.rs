@@ -64,7 +64,6 @@ pub(crate) trait Session: Send + 'static {
     fn io_mut(&mut self) -> &mut Io;
 }
 
-/// The end of the header of an HTTP message.
 const HEADER_END: &[u8; 4] = b"\r\n\r\n";
 
 /// A connected socket for libraries that use [`Read`] and [`Write`].

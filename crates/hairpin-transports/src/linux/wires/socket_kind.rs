@@ -16,7 +16,6 @@ use crate::system::sockopt;
 use crate::wire::{Connection, Setup, TransportError};
 use crate::wires::failed;
 
-/// Opens the protocol on a connected socket.
 pub(crate) type Layer = fn(Connected<'_>) -> Result<Box<dyn Connection>, TransportError>;
 
 /// Opens the protocol to a foreign server on a connected socket, without a hello.

@@ -298,7 +298,6 @@ impl SocketPort {
         Ok(send(self)?)
     }
 
-    /// Sends one message of a flow with codes.
     #[inline(never)]
     fn send_one_sealed(&mut self, message: &[u8], may_block: bool) -> Result<usize, Miss> {
         let Some(sealed) = self.sealed.as_ref().filter(|sealed| sealed.writes) else {

@@ -315,7 +315,6 @@ struct RunOptions {
 }
 
 impl RunOptions {
-    /// The arguments of a command with the chosen seed and rounds.
     fn words(&self, command: &str, look: usize, quick_rounds: Option<u64>) -> Vec<String> {
         let mut words: Vec<String> = std::iter::once("hairpin".to_owned()).chain(shell::words(command)).collect();
         let flag = words.iter().position(|word| word == "--rounds");

@@ -34,7 +34,6 @@ use crate::session::drawn_seed;
 /// Time for the command to end after the link has failed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What to run over a link.
 pub(in crate::cli) struct LinkRunOptions {
     link: LinkRequest,
     line: String,
@@ -53,7 +52,6 @@ enum Outcome {
     NotRun(io::Error),
     /// A signal arrived before the command was started.
     Interrupted(i32),
-    /// The link failed while the command ran.
     LinkFailed,
 }
 

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::library::runtime::Runtime;
 
-/// Largest message that is echoed.
 pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Concurrent connections of a listener.
 pub(super) const MAX_CONNECTIONS: usize = 100;
