@@ -86,9 +86,7 @@ fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result
     if names.len() != transports.split(',').count() {
         faults.push(format!("only {names:?} received messages"));
     }
-    if !faults.is_empty() {
-        bail!("hairpin round-trip: {}", faults.join("\n"));
-    }
+    process::fail_with(&faults).context("hairpin round-trip")?;
     Ok(format!("{} measured {transports}", version.trim()))
 }
 

@@ -1,10 +1,10 @@
 //! Compares captures, as read by tshark, with Hairpin's time sequences: the packets, their sizes and times.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use hairpin_testing::contract;
 use serde_json::Value;
 
@@ -24,12 +24,6 @@ struct Packet {
     payload_bytes: u64,
 }
 
-/// Returns the path of tshark, if installed.
-pub(crate) fn tshark() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join("tshark")).find(|program| program.is_file())
-}
-
 /// Compares the time sequence of every traced case with the case's capture. Returns a line for the summary.
 pub(crate) fn compare(tshark: &Path, run_folder: &Path, run: &Value) -> Result<String> {
     let (mut compared, mut packets) = (0, 0);
@@ -43,11 +37,9 @@ pub(crate) fn compare(tshark: &Path, run_folder: &Path, run: &Value) -> Result<S
         compared += 1;
         faults.extend(differences(&read, &drawn).into_iter().map(|what| format!("{label}: {what}")));
     }
-    match (faults.is_empty(), compared) {
-        (_, 0) => bail!("no case has a capture"),
-        (true, _) => Ok(format!("{compared} captures, {packets} packets, as in the time sequences")),
-        (false, _) => bail!("{}", faults.join("\n")),
-    }
+    ensure!(compared > 0, "no case has a capture");
+    process::fail_with(&faults)?;
+    Ok(format!("{compared} captures, {packets} packets, as in the time sequences"))
 }
 
 fn read(tshark: &Path, file: &Path) -> Result<Vec<Packet>> {

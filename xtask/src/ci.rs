@@ -304,7 +304,7 @@ fn small_writes(state: &mut State) -> Result<Done> {
 
 fn read_captures(state: &mut State) -> Result<Done> {
     let folder = state.small_writes()?;
-    let Some(tshark) = captures::tshark() else { return Ok(skipped("tshark", "it is not installed")) };
+    let Ok(tshark) = program("tshark") else { return Ok(skipped("tshark", "it is not installed")) };
     captures::compare(&tshark, folder, &smoke::read_run(folder)?).map(Done::Passed)
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::process;
 
@@ -20,7 +20,6 @@ const LIMIT: Duration = Duration::from_mins(8);
 const GENERATED: &str = "catalog.md";
 const BLOCKS_ARE_TESTED: &str = "scripting.md";
 
-/// Saved runs that commands name.
 const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
 
 /// Shell wrapper that adds `--rounds 1` to `hairpin` commands that measure, unless they set the rounds, `--over 1s` to
@@ -103,9 +102,7 @@ pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
     }
     drop(server);
     process::remove(&scratch)?;
-    if !faults.is_empty() {
-        bail!("{}", faults.join("\n"));
-    }
+    process::fail_with(&faults)?;
     Ok(format!("{} commands of the documents work", shown.len()))
 }
 

@@ -79,7 +79,6 @@ pub(crate) struct Options {
     pub(crate) injected: usize,
     /// Duration of each run, as an argument of `--over`.
     pub(crate) over: String,
-    /// Transports to measure.
     pub(crate) transports: String,
     /// Folder in which the runs are kept. Existing runs are analysed again instead of measured.
     pub(crate) out: Option<PathBuf>,

@@ -4,7 +4,6 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-/// Returns the first two CPUs that this process may use.
 pub(crate) fn first_two() -> Result<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     first_allowed(&status).context("needs two CPUs (hint: taskset or the container may allow only one)")

@@ -165,10 +165,7 @@ fn in_empty_root(archive: &Path, name: &str, scratch: &Path) -> Result<String> {
     let transports = "tcp,unix-stream,pipe,shm";
     let words = ["round-trip", "--quick", "--transport", transports, "--placement", "same-cpu", "--json"];
     let run: serde_json::Value = serde_json::from_str(&ran(&words)?).context("hairpin round-trip --json")?;
-    let faults = contract::faults(&run);
-    if !faults.is_empty() {
-        bail!("hairpin round-trip: {}", faults.join("\n"));
-    }
+    process::fail_with(&contract::faults(&run)).context("hairpin round-trip")?;
     let cases = contract::list(&run, "cases");
     let measured = cases.iter().filter(|case| case["ledger"]["received"].as_u64() > Some(0)).count();
     if measured != transports.split(',').count() {

@@ -14,7 +14,6 @@ const SCRIPT: &str = include_str!("fresh.sh");
 /// Programs that the script needs.
 const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
 
-/// Options of `cargo xtask fresh`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[arg(long, default_value = "HEAD")]

@@ -24,7 +24,6 @@ use crate::{figures, process};
 /// Maximum time to start and end a link, including the program that runs across it, in ms.
 const MAX_START_MS: f64 = 150.0;
 
-/// Time limit for the kernel to destroy the namespaces.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Time that the kernel needs to destroy one unused namespace.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use hairpin_testing::contract;
+use anyhow::{Context, Result};
+use hairpin_testing::{contract, program};
 use serde_json::Value;
 
 use crate::process;
@@ -35,12 +35,8 @@ const VIEWS: &[View] = &[
     View { name: "desk, dark", width: 1200, dark: true },
 ];
 
-/// Returns the path of the browser, if installed.
 pub(crate) fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let mut programs = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
-    programs.find(|program| program.is_file())
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(|name| program(name).ok())
 }
 
 /// Checks a report in every view, and saves the screenshots in `folder`. Returns a line for the summary.
@@ -55,11 +51,8 @@ pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) 
         charts = contract::list(&told, "charts").len();
         faults.extend(view_faults(view, &told, &drawn));
     }
-    if faults.is_empty() {
-        Ok(format!("{charts} charts in {} views, none blank", VIEWS.len()))
-    } else {
-        bail!("{}", faults.join("\n"))
-    }
+    process::fail_with(&faults)?;
+    Ok(format!("{charts} charts in {} views, none blank", VIEWS.len()))
 }
 
 /// Style that shows only the answer and the ranking.
@@ -83,10 +76,6 @@ pub(crate) fn ranking(root: &Path, run: &Path) -> Result<String> {
     Ok(format!("wrote {}", file.display()))
 }
 
-fn file_name(view: &View) -> String {
-    format!("{}.png", view.name.replace(", ", "-"))
-}
-
 fn with_script(html: &str) -> String {
     let script = format!("<script>{TELLER}</script>");
     match html.rfind("</body>") {
@@ -101,7 +90,7 @@ fn picture(browser: &Path, python: &Path, folder: &Path, view: &View) -> Result<
     let told = told_by_page(&told)?;
     // The last charts of a longer page are outside of the picture, and count as blank.
     let height = u32::try_from(told["height"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX).clamp(200, 16_000);
-    let file = folder.join(file_name(view));
+    let file = folder.join(format!("{}.png", view.name.replace(", ", "-")));
     in_frame(browser, folder, view, height, &[&format!("--screenshot={}", file.display())])?;
     let mut count = Command::new(python);
     count.args(["-c", SCRIPT]).arg(&file).arg(told["charts"].to_string());
@@ -134,7 +123,6 @@ fn in_frame(browser: &Path, folder: &Path, view: &View, height: u32, arguments: 
     Ok(process::run(&mut command, Duration::from_mins(2))?.succeeded().context("the browser failed")?.stdout)
 }
 
-/// Extracts the page's report from the markup of the frame.
 fn told_by_page(markup: &str) -> Result<Value> {
     let told = markup.split_once("<pre id=\"told\">").and_then(|(_, rest)| rest.split_once("</pre>"));
     let (told, _) = told.context("the page reported nothing: its scripts did not run")?;

@@ -20,7 +20,6 @@ pub(crate) enum Checked {
     Missing(Vec<&'static str>),
 }
 
-/// Type-checks the crates for each installed target.
 pub(crate) fn run(root: &Path) -> Result<Checked> {
     let mut missing = Vec::new();
     for target in TARGETS {
@@ -41,7 +40,6 @@ pub(crate) fn run(root: &Path) -> Result<Checked> {
     Ok(Checked::Missing(missing))
 }
 
-/// Whether the target's standard library is installed.
 pub(crate) fn is_installed(target: &str) -> Result<bool> {
     let told = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
     let told = told.context("cannot start rustc")?;

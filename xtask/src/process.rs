@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
 pub(crate) struct Ran {
@@ -35,6 +35,12 @@ impl Ran {
             format!("did not print JSON but {:?}", self.stdout.chars().take(200).collect::<String>())
         })
     }
+}
+
+/// Fails with all `faults`, if any.
+pub(crate) fn fail_with(faults: &[String]) -> Result<()> {
+    ensure!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
 }
 
 fn last_lines(text: &str) -> String {
@@ -97,7 +103,6 @@ fn overdue(name: &str, child: &mut Child, limit: Duration) -> anyhow::Error {
     anyhow!("{name} did not end within {seconds} s and was killed")
 }
 
-/// Returns a cargo command in the root of the workspace.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
@@ -120,7 +125,6 @@ pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")
 }
 
-/// Builds programs of the workspace with the profile `release`. Returns their paths.
 pub(crate) fn build_release<const N: usize>(root: &Path, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
     build(root, "release", programs)
 }
@@ -160,7 +164,6 @@ pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Removes a folder with its contents, if it exists.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(why) if why.kind() != std::io::ErrorKind::NotFound => {

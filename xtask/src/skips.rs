@@ -48,7 +48,6 @@ impl AllowedSkips {
         Ok(Self(entries.collect::<Result<_>>()?))
     }
 
-    /// Returns the descriptions of the skips that are not in the list.
     pub(crate) fn not_listed(&self, skips: &[Skip]) -> Vec<String> {
         let strangers = skips.iter().filter(|skip| {
             !self.0.iter().any(|allowed| allowed.what == skip.what && skip.reason.contains(&allowed.reason))

@@ -9,7 +9,7 @@ use hairpin_testing::{contract, schema};
 use serde_json::Value;
 
 use crate::process;
-use crate::skips::{self, AllowedSkips, Skip};
+use crate::skips::{self, AllowedSkips};
 
 const MAX_REPORT_BYTES: usize = 1_500_000;
 
@@ -34,9 +34,7 @@ pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Re
     if ran.stdout.trim().is_empty() {
         faults.push("the survey printed nothing".to_owned());
     }
-    if !faults.is_empty() {
-        bail!("{}", faults.join("\n"));
-    }
+    process::fail_with(&faults)?;
     let line = format!(
         "{} cases, {} findings, {} skipped, {:.1} s",
         contract::list(&run, "cases").len(),
@@ -49,41 +47,43 @@ pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Re
 
 /// Runs a short round trip over every transport. Returns a line for the summary.
 pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
+    let words = ["round-trip", "--transport", "all", "--count", "200", "--rounds", "2"];
+    let (ran, faults) = measured(binary, &words, folder, [200, 2], allowed)?;
+    process::fail_with(&faults)?;
+    let run = ran.json()?;
+    Ok(format!("{} cases, {} skipped", contract::list(&run, "cases").len(), skips::of(&run).len()))
+}
+
+/// Measures `count` messages in each of `rounds` rounds. Returns the faults of the run.
+fn measured(
+    binary: &Path,
+    words: &[&str],
+    folder: &Path,
+    [count, rounds]: [u64; 2],
+    allowed: &AllowedSkips,
+) -> Result<(process::Ran, Vec<String>)> {
     let mut command = Command::new(binary);
-    command.args(["round-trip", "--transport", "all", "--count", "200", "--rounds", "2", "--json", "--out"]);
-    let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("the round trip failed")?;
+    command.args(words).args(["--json", "--out"]).arg(folder);
+    let ran = process::run(&mut command, LIMIT)?.succeeded().context(words[0].to_owned())?;
     let run = ran.json()?;
     let mut faults = contract::faults(&run);
     faults.extend(schema::faults(&run));
-    faults.extend(contract::not_as_asked(&run, 200, 2));
-    let skipped: Vec<Skip> = skips::of(&run);
-    faults.extend(allowed.not_listed(&skipped));
-    if faults.is_empty() {
-        Ok(format!("{} cases, {} skipped", contract::list(&run, "cases").len(), skipped.len()))
-    } else {
-        bail!("{}", faults.join("\n"))
-    }
+    faults.extend(contract::not_as_asked(&run, count, rounds));
+    faults.extend(allowed.not_listed(&skips::of(&run)));
+    Ok((ran, faults))
 }
 
 /// Runs small writes with a few remedies. Returns a line for the summary.
 pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
-    let mut command = Command::new(binary);
-    command.args(["small-writes", "--transport", "tcp", "--remedy", "default,nodelay,one-write"]);
-    command.args(["--exchanges", "5", "--rounds", "3", "--json", "--out"]);
-    let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("small writes failed")?;
+    let chosen = ["small-writes", "--transport", "tcp", "--remedy", "default,nodelay,one-write"];
+    let words = [&chosen[..], &["--exchanges", "5", "--rounds", "3"]].concat();
+    let (ran, mut faults) = measured(binary, &words, folder, [5, 3], allowed)?;
     let run = ran.json()?;
-    let mut faults = contract::faults(&run);
-    faults.extend(schema::faults(&run));
-    faults.extend(contract::not_as_asked(&run, 5, 3));
-    faults.extend(allowed.not_listed(&skips::of(&run)));
     if !contract::list(&run, "findings").iter().any(|finding| finding["code"] == "nagle-meets-delayed-ack") {
         faults.push("findings: nagle-meets-delayed-ack is missing".to_owned());
     }
-    if faults.is_empty() {
-        Ok(format!("{} cases, {:.1} s", contract::list(&run, "cases").len(), ran.wall.as_secs_f64()))
-    } else {
-        bail!("{}", faults.join("\n"))
-    }
+    process::fail_with(&faults)?;
+    Ok(format!("{} cases, {:.1} s", contract::list(&run, "cases").len(), ran.wall.as_secs_f64()))
 }
 
 /// Builds the program and the example in one go, so that no dependency is built for each. Returns their paths.
@@ -120,7 +120,6 @@ pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Reads the saved run in a folder.
 pub(crate) fn read_run(folder: &Path) -> Result<Value> {
     let path = folder.join("run.json");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -91,7 +91,8 @@ pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &Al
         faults.push("cargo test failed".to_owned());
     }
     faults.extend(allowed.not_listed(&skipped));
-    if faults.is_empty() { Ok(format!("{} skipped", skipped.len())) } else { bail!("{}", faults.join("\n")) }
+    process::fail_with(&faults)?;
+    Ok(format!("{} skipped", skipped.len()))
 }
 
 /// Returns the name of the failed test, if this line of a test program's output reports one.

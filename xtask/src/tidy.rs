@@ -16,8 +16,9 @@ mod unseen;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use crate::process;
 use crate::source::{self, Source};
 
 /// Extensions of checked files. All other files (pictures, snapshots, licences) are ignored.
@@ -52,11 +53,8 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     faults.extend(rule_changes::rule_changes(root, &paths)?);
     faults.extend(unseen::orphans(&sources));
     faults.extend(unseen::targets_without_tests(&sources));
-    if faults.is_empty() {
-        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 8))
-    } else {
-        bail!("{}", faults.join("\n"))
-    }
+    process::fail_with(&faults)?;
+    Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 8))
 }
 
 /// Reports the trailing spaces and tabs that git finds.

@@ -9,10 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{self, Ran};
 
-/// The earlier version.
 const COMMIT: &str = "d26b311d3251";
 const LIMIT: Duration = Duration::from_mins(2);
-/// Time limit of the build of the earlier version.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
 
 /// What a run between two versions must do.

@@ -99,7 +99,6 @@ impl Digest {
         }
     }
 
-    /// Adds the sampled round trips of a stamped round.
     pub fn add_trips(&mut self, record: &RoundRecord, sampled: &SampledRound) {
         self.trips.entry(record.case_id.clone()).or_default().add(record, sampled);
     }

@@ -3,7 +3,6 @@
 use hairpin_model::rare_events::{Blocks, clustering, event_share};
 use hairpin_model::{Exceeds, Figure, Samples};
 
-/// Messages of a block in which exceedances are counted.
 const BLOCK_MESSAGES: usize = 32;
 
 /// The messages of a case that took longer than the bound, over all its rounds: a round is not left out because something

@@ -53,7 +53,6 @@ pub(crate) fn queue_bytes(measured: &Measured, direction: Direction, span: Span)
     median(&means.iter().map(|bytes| *bytes as f64).collect::<Vec<_>>())
 }
 
-/// Returns the maximum number of bytes in the queue.
 pub(crate) fn max_queue_bytes(measured: &Measured, direction: Direction, span: Span) -> Option<u64> {
     values_in(measured, direction, span, |line| &line.queue_bytes_max).iter().max().copied()
 }
@@ -67,7 +66,6 @@ pub(crate) fn drained_bytes_per_s(measured: &Measured, direction: Direction, spa
     (sum > 0).then(|| sum as f64 * 1e9 / over_ns)
 }
 
-/// Returns the values of the time-line intervals that overlap the span.
 fn values_in(measured: &Measured, direction: Direction, span: Span, of: fn(&LinkTimeline) -> &Vec<u64>) -> &[u64] {
     let line = measured.link.as_ref().zip(timeline(measured, direction));
     let Some((Some(began_ns), line)) = line.map(|(link, line)| (link.samples_began_ns, line)) else { return &[] };

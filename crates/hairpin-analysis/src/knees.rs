@@ -50,7 +50,6 @@ fn knee(mut rows: Vec<&CaseSummary>) -> Option<Knee> {
     })
 }
 
-/// Returns why the offered load of a case was not delivered.
 fn why_not(row: &CaseSummary) -> NotDelivered {
     let ledger = &row.primary().ledger;
     let sent_per_s = row.one_way().and_then(|one_way| one_way.sent_per_s);

@@ -115,7 +115,6 @@ fn end_and_messages<'m>(flow: &Flow, measured: &'m Measured, role: End) -> Optio
     Some((measured.end(&flow.id, role)?, messages as f64)).filter(|_| messages > 0)
 }
 
-/// Returns the CPU time of an end per message, in ns.
 pub(crate) fn cpu_ns_per_message(flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
     let (end, messages) = end_and_messages(flow, measured, role)?;
     Some(end.cpu_ns as f64 / messages)

@@ -9,7 +9,6 @@ use crate::statistics::interval::{Over, median_over, span_s};
 
 /// Minimum samples of a case for a p99: ten samples above it.
 pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;
-/// Minimum samples of a case for a p99.9.
 pub(crate) const SAMPLES_FOR_P999: u64 = 10_000;
 
 /// The measured rounds of a case in one machine state, in time order.
@@ -65,7 +64,6 @@ impl<'r> OverRounds<'r> {
         self.over.alpha
     }
 
-    /// Returns the median over the rounds that have the value.
     pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
         self.median_of(&self.measured, of)
     }

@@ -114,7 +114,6 @@ mod tests {
     use super::*;
     use crate::fixture::{back_to_back, paced, small_writes};
 
-    /// The figures of a round of round trips.
     fn figures(samples: &Samples, duration_ns: u64) -> RoundFigures {
         round_figures(&Case::ping_pong("tcp"), Purpose::Timed, samples, duration_ns, None, true)
     }

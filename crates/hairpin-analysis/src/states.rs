@@ -15,11 +15,9 @@ use crate::statistics::location::{mean, median, median_of_sorted};
 
 /// Minimum ratio of the slower state's probe time to the faster one's.
 pub const MIN_STATE_RATIO: f64 = 1.06;
-/// Minimum share of rounds in each state.
 const MIN_SHARE: f64 = 0.1;
 /// Minimum share of the variance that the split explains: for a normal distribution it is 0.64, for a uniform one 0.75.
 const MIN_EXPLAINED_SHARE: f64 = 0.8;
-/// Minimum number of rounds to distinguish states.
 const MIN_ROUNDS: usize = 16;
 
 #[derive(Clone, Debug, Default)]

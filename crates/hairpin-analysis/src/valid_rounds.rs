@@ -14,7 +14,6 @@ use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
 use crate::lateness::{self, Judged};
 use crate::{two_hosts, under_load};
 
-/// Judges the timed rounds of one case.
 pub(crate) fn judged<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<Judged<'r>> {
     let rounds: Vec<_> = rounds.filter_map(|round| Some((round, round.measured()?))).collect();
     let late = lateness::judge(&rounds);

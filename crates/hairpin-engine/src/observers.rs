@@ -51,7 +51,6 @@ impl Observers {
         }
     }
 
-    /// Ends the observers when this end's load is over.
     pub(crate) fn end(&mut self) {
         self.0.iter_mut().rev().for_each(|observer| observer.end());
     }

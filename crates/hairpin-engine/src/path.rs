@@ -114,7 +114,6 @@ impl Link {
         way(&self.profile.up).saturating_add(way(&self.profile.down))
     }
 
-    /// Ends the link, after both ends have finished.
     pub(crate) fn finish(self) -> Result<LinkEnd, Failure> {
         let mut end = self.running.finish()?;
         end.record.traces = self.traces;

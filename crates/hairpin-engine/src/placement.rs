@@ -176,7 +176,6 @@ mod tests {
     use super::*;
     use crate::topology::trees::*;
 
-    /// The choice among these CPUs of a machine.
     fn among(machine: &str, numbers: &[usize]) -> Cpus {
         Cpus::among(&topology::read(tree(machine).path(), numbers))
     }

@@ -17,11 +17,9 @@ const MAX_SLEW: u64 = 2000;
 /// A reading of CLOCK_REALTIME between two readings of the engine's clock, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bracket {
-    /// The engine's clock before reading CLOCK_REALTIME.
     pub engine_before_ns: u64,
     /// CLOCK_REALTIME, in ns since 1970-01-01 UTC.
     pub realtime_ns: u64,
-    /// The engine's clock after reading CLOCK_REALTIME.
     pub engine_after_ns: u64,
 }
 

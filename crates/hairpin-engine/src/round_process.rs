@@ -37,11 +37,9 @@ use crate::system::process::Process;
 use crate::wait::readable;
 use hairpin_loops::clock::RealClock;
 
-/// The hidden command that runs a round.
 pub const COMMAND: &str = "__round";
 /// Maximum flows of a case.
 const MAX_FLOWS: usize = 64;
-/// The name of the process in error messages.
 const NAME: &str = "the round's process";
 
 /// Interval between checks whether the user ended the run. A signal interrupts the wait too; the interval is for a
@@ -212,7 +210,6 @@ impl<'e> RoundProcess<'e> {
         self.answer.get_mut().look(within).map_err(|error| self.failed(&error))
     }
 
-    /// Reads the result of the round.
     fn finished(&mut self) -> Result<Finished, Failure> {
         read_finished(&mut self.answer).map_err(|error| self.failed(&error))
     }

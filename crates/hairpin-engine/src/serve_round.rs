@@ -4,7 +4,6 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::RoundOrder;
 use signal_hook::consts::SIGTERM;
 
 use crate::child;
@@ -13,11 +12,6 @@ use crate::links::traces::Traces;
 use crate::round_process::{Job, READY, write_finished};
 use crate::several_flows;
 use crate::system::{ending, process};
-
-/// Whether this process starts one process for each flow of the round.
-fn starts_flows(order: &RoundOrder) -> bool {
-    order.case.flows.len() > 1 || order.case.primary().threads > 1 || order.phases.is_some()
-}
 
 /// Runs the program as the process of a round: reads its job, runs the round and writes the result. `parent` is the id
 /// of the process that started this one; `dial` reaches a server on another host.
@@ -38,7 +32,8 @@ pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
     let far = far.map(|(at, credentials, binding, foreign)| Far { at, credentials, dial, binding, foreign });
     let engine = Engine { far, clock, cpus, server_program: program, started_ns, stop, traces, link_logs, barrier };
-    let finished = if starts_flows(&order) && engine.barrier.is_none() {
+    let has_flow_processes = order.case.flows.len() > 1 || order.case.primary().threads > 1 || order.phases.is_some();
+    let finished = if has_flow_processes && engine.barrier.is_none() {
         several_flows::run(&engine, number, &order)
     } else {
         engine.run(number, &order)

@@ -11,7 +11,7 @@ use hairpin_model::phases::Phase;
 use hairpin_model::trace::End;
 use hairpin_model::{
     Binding, ByPhase, Case, Extent, FailedFlow, Failure, Finished, Flow, FlowRecord, FlowSamples, LinkRecord,
-    Measured, Periodic, PhaseLengths, PhaseSamples, RoundOrder, Span, ledger,
+    Measured, Periodic, PhaseSamples, RoundOrder, Span, ledger,
 };
 use hairpin_transports::giving_up::has_given_up;
 
@@ -27,7 +27,6 @@ use crate::round_process::{Job, RoundProcess};
 use crate::threads;
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// Interval between checks of the flows, in ns.
 const POLL_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Runs a round with several flows or with phases.
@@ -201,16 +200,11 @@ fn order_for_group(order: &RoundOrder, group: &Case) -> (RoundOrder, u64) {
         };
     };
     let starts_after_ns = warm_up_ns(order).saturating_add(lengths.before_ns(Phase::Ramp));
-    let alone = if flow.load.is_one_way() { order_for_load(alone, lengths) } else { alone };
-    (alone, starts_after_ns)
+    // The samples of a load would be discarded.
+    let as_load = |alone| RoundOrder { keep_samples: 0, ..lasting(alone, [lengths.ramp, lengths.loaded]) };
+    (if flow.load.is_one_way() { as_load(alone) } else { alone }, starts_after_ns)
 }
 
-/// The order of a load, whose samples would be discarded.
-fn order_for_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
-    RoundOrder { keep_samples: 0, ..lasting(order, [lengths.ramp, lengths.loaded]) }
-}
-
-/// The order with this warm-up and this length, in ns.
 fn lasting(order: RoundOrder, [warm_up_ns, extent_ns]: [u64; 2]) -> RoundOrder {
     RoundOrder { warm_up: Extent::DurationNs(warm_up_ns), extent: Extent::DurationNs(extent_ns), ..order }
 }

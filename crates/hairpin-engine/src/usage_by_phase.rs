@@ -7,7 +7,6 @@ use hairpin_model::{ByPhase, EndReport, FlowId, PhaseUsage};
 use crate::observer::{Context, FlowProcesses, Mark, Observations, Observer};
 use crate::usage::of_process;
 
-/// Reads the usage at the bounds of the phases.
 pub(crate) struct UsageByPhase {
     processes: Vec<FlowProcesses>,
     /// For each phase boundary passed, the usage of each end until then.

@@ -200,9 +200,6 @@ impl Experiment {
     ///
     /// The first step lists the cases and the skipped cases; with `--trace`, evidence rounds come last. The result
     /// depends only on the arguments, because the knob `seed` determines every random choice.
-    ///
-    /// # Errors
-    /// [`Refused`] if the knobs request something impossible.
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
         if let Some(search) = self.search
             && let Some(step) = (search.next)(knobs, capabilities, done.rounds)?
@@ -329,10 +326,7 @@ impl Done<'_> {
 
     /// End of the last round, in ns since the start of the run.
     fn elapsed_ns(&self) -> u64 {
-        self.rounds.iter().map(round_end_ns).max().unwrap_or(0)
+        let lasted_ns = |record: &RoundRecord| record.measured().map_or(0, |measured| measured.noise.wall_ns);
+        self.rounds.iter().map(|record| record.started_ns + lasted_ns(record)).max().unwrap_or(0)
     }
-}
-
-fn round_end_ns(record: &RoundRecord) -> u64 {
-    record.started_ns + record.measured().map_or(0, |measured| measured.noise.wall_ns)
 }

@@ -44,14 +44,10 @@ pub fn words(
     let case = repeat.cases.first()?;
     let experiment = experiments.find(|experiment| (experiment.repeats)(case))?;
     let mut knobs: Vec<&Knob> = experiment.knobs.iter().collect();
-    knobs.sort_by_key(|knob| rank(knob.name));
+    let place = |name: &str| FLAG_ORDER.split_whitespace().position(|known| known == name);
+    knobs.sort_by_key(|knob| place(knob.name).or_else(|| place("*")));
     let flags = knobs.into_iter().flat_map(|knob| flags(knob, (knob.print)(repeat)));
     Some([program, experiment.name].map(str::to_owned).into_iter().chain(flags).collect())
-}
-
-fn rank(name: &str) -> Option<usize> {
-    let at = |name: &str| FLAG_ORDER.split_whitespace().position(|known| known == name);
-    at(name).or_else(|| at("*"))
 }
 
 fn flags(knob: &Knob, values: Vec<String>) -> Vec<String> {

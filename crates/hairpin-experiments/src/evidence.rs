@@ -164,7 +164,6 @@ fn interval_ns(rate_per_s: f64) -> f64 {
     1e9 / rate_per_s
 }
 
-/// Number of exchanges of one evidence round.
 fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     let (min, max) = WINDOW_RANGE;
     let windows = (TARGET_NS / window_ns).clamp(min, max);

@@ -32,14 +32,12 @@ pub struct Search {
     pub next: SearchNext,
     /// Returns what is searched, to announce it.
     pub plan: fn(&Knobs) -> Option<PeriodSearchPlan>,
-    /// Returns the result of these rounds.
     pub found: fn(&Knobs, &[RoundRecord]) -> Option<FoundPeriod>,
 }
 
 /// Returns more cases, given the knobs, the first plan and the rounds done; an empty list ends the experiment.
 pub type Refine = fn(&Knobs, &HostCapabilities, &[RoundOrder], &[RoundRecord]) -> Result<Vec<RoundOrder>, Refused>;
 
-/// See [`Search::next`].
 pub type SearchNext = fn(&Knobs, &HostCapabilities, &[RoundRecord]) -> Result<Option<Step>, Refused>;
 
 /// The rounds of a block in plan order, and the cases that cannot run.

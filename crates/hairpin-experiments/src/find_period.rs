@@ -41,7 +41,6 @@ fn search(knobs: &Knobs) -> Option<PeriodSearch> {
     })
 }
 
-/// See [`Search::plan`](crate::experiment::Search::plan).
 pub fn search_plan(knobs: &Knobs) -> Option<PeriodSearchPlan> {
     let search = search(knobs)?;
     let PeriodSearch { shortest_ns, longest_ns, max_misses, max_confirmation_ns } = search;

@@ -19,7 +19,6 @@ pub struct Knob {
     pub kind: KnobKind,
     /// Takes a comma-separated list.
     pub many: bool,
-    /// The flag may be repeated.
     pub repeat: bool,
     /// Not shown in the help.
     pub hidden: bool,
@@ -85,9 +84,6 @@ pub const NO_OPTIONS: &str = "none";
 
 impl KnobKind {
     /// Parses one value. Names of transports and links are looked up later among the host capabilities.
-    ///
-    /// # Errors
-    /// [`Refused`] with the accepted values.
     pub fn read(self, text: &str) -> Result<Value, Refused> {
         Ok(match self {
             Self::Words(_) | Self::Transport | Self::Link | Self::OptionSet | Self::Remedy if text == EVERY => {
@@ -142,7 +138,6 @@ impl Knob {
         self
     }
 
-    /// Sets the default values.
     pub const fn or(mut self, default: &'static [&'static str]) -> Self {
         self.default = default;
         self

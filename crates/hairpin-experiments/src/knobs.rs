@@ -42,9 +42,6 @@ impl Knobs {
     }
 
     /// Returns the same values with another one for a knob.
-    ///
-    /// # Errors
-    /// [`Refused`] for an invalid value.
     pub fn with(&self, name: &str, text: String) -> Result<Self, Refused> {
         let mut changed = self.clone();
         for entry in changed.entries.iter_mut().filter(|entry| entry.knob.name == name) {
@@ -54,7 +51,6 @@ impl Knobs {
         Ok(changed)
     }
 
-    /// Whether the user set the knob.
     pub fn is_given(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.given)
     }
@@ -69,17 +65,11 @@ impl Knobs {
     }
 
     /// Returns the knob's first value.
-    ///
-    /// # Panics
-    /// If the kind of the knob does not convert to `T`.
     pub fn value<T: OfKnob>(&self, name: &str) -> Option<T> {
         self.values(name).into_iter().next()
     }
 
     /// Returns the knob's values in the order given, without duplicates; replaces the word `all` by the argument.
-    ///
-    /// # Panics
-    /// If the kind of the knob does not convert to `T`.
     pub fn choices<T: OfKnob>(&self, name: &str, all: &[T]) -> Vec<T> {
         let of_value = |value: &Value| if *value == Value::Every { all.to_vec() } else { vec![convert(name, value)] };
         names::distinct(self.values_of(name).iter().flat_map(of_value))
@@ -96,9 +86,6 @@ impl Knobs {
     }
 
     /// Whether a switch is on.
-    ///
-    /// # Panics
-    /// If the knob is not a switch.
     pub fn is_on(&self, name: &str) -> bool {
         self.value(name).unwrap_or(false)
     }

@@ -57,9 +57,6 @@ pub fn fall_back(case: &mut Case, capabilities: &HostCapabilities) -> Option<()>
 }
 
 /// Returns the values of the knob `link`, in the order given, without duplicates.
-///
-/// # Errors
-/// [`Refused`] for a link that cannot be parsed, with the reason.
 pub fn asked(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<KnownLink>, Refused> {
     let mut links: Vec<KnownLink> = Vec::new();
     let every: Vec<String> = capabilities.links.names.iter().map(|name| (*name).to_owned()).collect();

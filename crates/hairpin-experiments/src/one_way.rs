@@ -17,7 +17,6 @@ use crate::shared::{self, AUTO};
 
 /// Default measured time of a round, in ns.
 const DURATION_NS: u64 = 200_000_000;
-/// Default warm-up, in ns.
 const WARM_UP_NS: u64 = 100_000_000;
 /// Maximum connections of a flow.
 pub const MAX_CONNECTIONS: u64 = 1000;

@@ -32,7 +32,6 @@ const MIN_CONFIRMED: u64 = 4_000;
 /// Expected misses, at the limit, of a confirmation: up to 5 independent misses leave the interval below the limit.
 const CONFIRMED_MISSES: f64 = 11.7;
 
-/// What is searched.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeriodSearch {
     pub shortest_ns: u64,
@@ -53,7 +52,6 @@ pub struct Trial {
     pub clustering: f64,
 }
 
-/// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
     Explore { period_ns: u64, periods: u64 },
@@ -61,16 +59,24 @@ pub enum Next {
     Done(Found),
 }
 
-/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Found {
     /// The shortest candidate that holds, and its share of misses on fresh data.
-    Confirmed { period_ns: u64, misses: EventShare },
+    Confirmed {
+        period_ns: u64,
+        misses: EventShare,
+    },
     /// The last candidate seemed to hold, but the interval on fresh data is not below the limit.
-    NotConfirmed { period_ns: u64, misses: EventShare },
+    NotConfirmed {
+        period_ns: u64,
+        misses: EventShare,
+    },
     /// In the longest time of a confirmation, no more than this could be shown, without a single miss.
-    TooFewPeriods { period_ns: u64, periods: u64, provable: EventShare },
-    /// Not even the longest period holds.
+    TooFewPeriods {
+        period_ns: u64,
+        periods: u64,
+        provable: EventShare,
+    },
     NoneHolds,
 }
 

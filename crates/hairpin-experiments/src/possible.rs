@@ -287,7 +287,6 @@ fn check_one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     }
 }
 
-/// Checks whether the kernel can observe the packets of the case.
 fn check_observer(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     match case.primary().load.observer() {
         observer if observer.sees_packets() && !matches!(card.protocol, Protocol::Tcp | Protocol::Udp) => Err(why(
@@ -348,7 +347,6 @@ fn check_kernel_answer(case: &Case) -> Result<(), WhyNot> {
     Ok(())
 }
 
-/// Checks whether the transport can measure the foreign server.
 fn check_foreign_transport(card: &Card, far: &FarHost) -> Result<(), WhyNot> {
     if far.transports.iter().any(|name| name == card.name) {
         return Ok(());

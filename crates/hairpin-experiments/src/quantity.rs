@@ -13,9 +13,6 @@ pub const MAX_MESSAGES: u64 = 10_000_000_000;
 const MAX_STALL_NS: u64 = 10 * SECOND_NS;
 
 /// Parses a whole number with an optional suffix `k` or `M`: `2000`, `2k`, `1_000`.
-///
-/// # Errors
-/// [`Refused`] if it is not a whole number or out of range.
 pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     parse::exact(&text.replace('_', ""), &[("k", 1000), ("M", 1_000_000), ("", 1)])
         .ok()
@@ -28,9 +25,6 @@ fn valid<T>(text: &str, value: T, is_valid: bool, expected: impl Into<String>) -
 }
 
 /// Parses a number of bytes.
-///
-/// # Errors
-/// [`Refused`] if it is not a number of bytes or out of range.
 pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     let number = parse::bytes(text)?;
     let expected = format!("{} to {}", exact_bytes(min), exact_bytes(max));
@@ -38,9 +32,6 @@ pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
 }
 
 /// Parses `on` or `off`.
-///
-/// # Errors
-/// [`Refused`] for any other word.
 pub fn switch(text: &str) -> Result<bool, Refused> {
     match text {
         "on" | "true" => Ok(true),
@@ -50,18 +41,12 @@ pub fn switch(text: &str) -> Result<bool, Refused> {
 }
 
 /// Parses a share between 0 and 1, such as `2%`.
-///
-/// # Errors
-/// [`Refused`] if it is not a share or out of range.
 pub fn share(text: &str) -> Result<f64, Refused> {
     let share = parse::share(text)?;
     valid(text, share, share > 0.0 && share < 1.0, "a share above 0% and below 100%")
 }
 
 /// Parses a duration to nanoseconds.
-///
-/// # Errors
-/// [`Refused`] if it is not a duration or out of range.
 pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused> {
     let duration_ns = parse::duration_ns(text)?;
     let hours = max_ns / (3600 * SECOND_NS);
@@ -75,9 +60,6 @@ pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused>
 }
 
 /// Parses a rate in messages per second: at least one per day, at most `max_per_s`.
-///
-/// # Errors
-/// [`Refused`] if it is not a rate or out of range.
 pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
     let rate = parse::rate_per_s(text)?;
     let expected = format!("from one message per day to {max_per_s} per second");
@@ -85,9 +67,6 @@ pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
 }
 
 /// Parses a number of messages (`500`) or a duration (`40ms`). Zero is valid.
-///
-/// # Errors
-/// [`Refused`] if it is neither, or too large.
 pub fn extent(text: &str) -> Result<Extent, Refused> {
     if let Ok(duration_ns) = parse::duration_ns(text)
         && duration_ns <= DAY_NS
@@ -123,9 +102,6 @@ pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
 }
 
 /// Parses the values of a kernel setting, `net.ipv4.tcp_sack=0,1`; removes duplicates.
-///
-/// # Errors
-/// [`Refused`] for an invalid name or a missing value.
 pub fn sysctl(text: &str) -> Result<Vec<Sysctls>, Refused> {
     let Some((name, values)) = text.split_once('=') else { return text.parse().map(|one| vec![one]) };
     let each = values.split(',').map(|value| Sysctls::default().with(name.trim(), value));

@@ -48,9 +48,6 @@ pub fn candidates<'g>(
 }
 
 /// Returns the transports given on the command line, otherwise those of `defaults` that are built in.
-///
-/// # Errors
-/// [`Refused`] as [`candidates`].
 pub fn candidates_or<'g>(
     defaults: &[&str],
     knobs: &Knobs,

@@ -61,9 +61,6 @@ pub struct Blocks {
 }
 
 /// Returns every template once in each block, with the start time of the block.
-///
-/// # Errors
-/// [`Refused`] if there would be more than [`MAX_ROUNDS`].
 pub fn orders(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Result<Vec<RoundOrder>, Refused> {
     let total = (templates.len() as u64).saturating_mul(u64::from(blocks.count));
     if total > MAX_ROUNDS {

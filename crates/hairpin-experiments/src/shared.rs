@@ -163,7 +163,6 @@ pub(crate) fn print_rate(repeat: &Repeat) -> Vec<String> {
     repeat.values("", |case| Some(case.primary().load.rate_per_s()?.to_string()))
 }
 
-/// Prints `--warmup`.
 pub(crate) fn print_warm_up(repeat: &Repeat) -> Vec<String> {
     let argument = |extent| match extent {
         Extent::Count(count) => count.to_string(),

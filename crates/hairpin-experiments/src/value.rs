@@ -24,7 +24,6 @@ pub enum Value {
     /// A share, or a rate in messages or bits per second.
     Real(f64),
     Extent(Extent),
-    /// A set of socket options.
     Options(Options),
     /// A kernel setting with each of its values.
     Sysctl(Vec<Sysctls>),

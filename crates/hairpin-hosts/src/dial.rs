@@ -84,7 +84,8 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Contr
     refuse_expired(ticket, now_unix_s()).map_err(NotKnown::Refused)?;
     let deadline = Instant::now() + OPEN_TIMEOUT;
     let (socket, at, round_trip) = connect(ticket, deadline, binding)?;
-    let mut tls = start_tls(ticket, socket)?;
+    let mut tls = Tls::to_server(socket, ticket.fingerprint)
+        .map_err(|error| server_failure(ticket, "speak TLS with", &error.to_string()))?;
     tls.handshake_until(deadline).map_err(|error| handshake_failure(ticket, &error))?;
     let exporter = tls.exporter().map_err(|error| server_failure(ticket, "authenticate to", &error.to_string()))?;
     let mut frames = Frames::over(tls, MAX_REPORT_BYTES);
@@ -129,11 +130,6 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Contr
             printable(&hint),
         ))),
     }
-}
-
-fn start_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
-    Tls::to_server(socket, ticket.fingerprint)
-        .map_err(|error| server_failure(ticket, "speak TLS with", &error.to_string()))
 }
 
 /// Tries the addresses of the host in turn. Returns the socket, the address that answered and the connect time.

@@ -13,7 +13,6 @@ use rustls::version::TLS13;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use serde::{Deserialize, Serialize};
 
-/// Server name in the certificate.
 const SERVER_NAME: &str = "hairpin";
 /// ALPN protocol (RFC 7301). It has no version, so that ends of different versions can report a version error.
 const ALPN_PROTOCOL: &[u8] = b"hairpin";
@@ -27,9 +26,6 @@ pub struct Identity {
 
 impl Identity {
     /// Generates a certificate and its key.
-    ///
-    /// # Errors
-    /// The system gives no random bytes.
     pub fn make() -> Result<Self, rcgen::Error> {
         let key = KeyPair::generate()?;
         let mut parameters = CertificateParams::new([SERVER_NAME.to_owned()])?;

@@ -14,7 +14,6 @@ pub const VERSION: u32 = 1;
 /// Maximum size of a message from an unauthenticated client, in bytes.
 pub const MAX_STRANGER_BYTES: usize = 4 << 10;
 
-/// Bytes in base64.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Base64(pub Vec<u8>);
 

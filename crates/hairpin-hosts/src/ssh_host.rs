@@ -22,7 +22,6 @@ pub struct SshHost {
 }
 
 impl SshHost {
-    /// Whether the text begins with `ssh://`.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(SCHEME)
     }

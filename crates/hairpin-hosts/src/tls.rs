@@ -40,9 +40,6 @@ impl Tls {
     }
 
     /// Creates a connection over a connected socket. Does not start the handshake.
-    ///
-    /// # Errors
-    /// A socket option cannot be set.
     pub fn over(socket: TcpStream, connection: impl Into<Connection>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;

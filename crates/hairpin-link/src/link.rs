@@ -18,13 +18,11 @@ pub struct Link {
     paths: [Path; 2],
 }
 
-/// Error of [`Link::new`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The figures contradict each other. This never happens with a parsed profile.
     #[error("the link profile `{line}` is impossible: {problem}{}", Hint(.hint))]
     Contradiction { line: String, problem: String, hint: String },
-    /// A trace that the profile replays was not given.
     #[error(
         "the link profile replays the trace `{name}`, which was not given (hint: read that file and pass its text)"
     )]
@@ -65,7 +63,6 @@ impl Link {
         self.path_mut(direction).arrive(packet, now_ns);
     }
 
-    /// See [`Profile::round_trip_ns`].
     pub fn round_trip_ns(&self) -> u64 {
         self.profile.round_trip_ns()
     }

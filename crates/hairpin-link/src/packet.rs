@@ -42,9 +42,7 @@ pub struct Outcome {
     pub copy: u8,
     /// Number of outcomes with this packet number. After the last one, the bytes of the packet are no longer needed.
     pub outcomes: u8,
-    /// Size of the IP packet in bytes.
     pub size_bytes: u32,
-    /// Whether the packet carries transport payload.
     pub carries_data: bool,
     /// Arrival at the link, in ns.
     pub arrived_ns: u64,

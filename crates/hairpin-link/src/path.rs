@@ -184,7 +184,9 @@ impl Path {
 
     pub fn packets(&self) -> PacketCounts {
         let sum = |of: fn(&StageCounts) -> u64| self.stations.iter().map(|station| of(&station.ledger)).sum();
-        let dropped = self.stations.iter().map(|station| (station.name.to_owned(), station.ledger.all_dropped()));
+        let dropped = self.stations.iter().map(|station| {
+            (station.name.to_owned(), station.ledger.dropped.iter().map(|(_, count)| count).sum::<u64>())
+        });
         PacketCounts {
             entered: self.counts.entered,
             out: self.counts.out,
@@ -275,10 +277,6 @@ impl StageCounts {
             Some((_, count)) => *count += 1,
             None => self.dropped.push((reason, 1)),
         }
-    }
-
-    fn all_dropped(&self) -> u64 {
-        self.dropped.iter().map(|(_, count)| count).sum()
     }
 }
 

@@ -50,7 +50,6 @@ pub struct Held {
     pub bytes: u64,
 }
 
-/// The output of a stage.
 #[derive(Debug, Default)]
 pub struct Outbox {
     pub(crate) passed: Vec<InFlight>,
@@ -60,7 +59,6 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Passes the packet to the next stage.
     pub fn pass(&mut self, packet: InFlight) {
         self.passed.push(packet);
     }
@@ -80,7 +78,6 @@ impl Outbox {
         self.pass(InFlight { outcomes: 2, copy: 1, ..packet });
     }
 
-    /// Passes the packet with one bit flipped.
     pub fn pass_corrupted(&mut self, packet: InFlight, bit: u32) {
         self.corrupted += 1;
         self.pass(InFlight { corrupted_bit: Some(bit), ..packet });

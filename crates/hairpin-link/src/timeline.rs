@@ -26,7 +26,6 @@ pub(crate) struct Timeline {
     standing: Held,
     /// Time until which `byte_ns` includes the queue's depth, in ns.
     integrated_ns: u64,
-    /// Time of the latest event, in ns.
     latest_ns: u64,
 }
 
@@ -64,7 +63,6 @@ impl Timeline {
         self.dropped[stage][at] += 1;
     }
 
-    /// Sets the queue's depth from `now_ns` on.
     pub(crate) fn queue(&mut self, now_ns: u64, depth: Held) {
         let at = self.at(now_ns);
         self.integrate(now_ns);

@@ -30,7 +30,6 @@ pub struct BadTrace {
 }
 
 impl Trace {
-    /// Parses the text of a trace file.
     pub fn parse(text: &str) -> Result<Self, BadTrace> {
         const HINT: &str = "each line is a whole number of milliseconds, not less than the line before";
         let bad = |line: usize, word: &str, problem| BadTrace {

@@ -59,7 +59,8 @@ pub struct RealClock {
 impl RealClock {
     /// Chooses the clock source and calibrates it, which takes 20 ms.
     pub fn calibrated() -> Self {
-        if !counter_is_trusted() {
+        // The kernel uses the counter only if its rate is constant, even in idle states, and all CPUs agree.
+        if !(cfg!(target_arch = "x86_64") && kernel_source() == "tsc") {
             return Self { origin_ticks: 0, origin_ns: 0, scale: 1 << 32, error_ppm: 0.0, counts_ticks: false };
         }
         let first = Bracket::read();
@@ -165,11 +166,6 @@ impl Bracket {
         };
         (0..64).map(|_| one()).min_by_key(|bracket| bracket.width_ticks).expect("64 readings were made")
     }
-}
-
-/// The kernel uses the counter as clock source only if its rate is constant, even in idle states, and all CPUs agree.
-fn counter_is_trusted() -> bool {
-    cfg!(target_arch = "x86_64") && kernel_source() == "tsc"
 }
 
 /// A clock that advances only when a test advances it, for exact numbers without sleeping.

@@ -152,7 +152,6 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         self.sequence
     }
 
-    /// Counts a sent message.
     #[inline]
     pub(super) fn count_sent(&mut self) {
         self.sequence += 1;

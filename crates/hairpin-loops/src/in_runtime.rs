@@ -17,7 +17,6 @@ use super::message::patterned;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
 
-/// Runs `loop_on` in the runtime of `wire`.
 fn block_on<W: InRuntime + ?Sized, T>(wire: &mut W, loop_on: impl AsyncFnOnce(&mut W) -> T) -> T {
     let (runtime, mut result) = (wire.runtime(), None);
     runtime.block_on(pin!(async { result = Some(loop_on(wire).await) }));

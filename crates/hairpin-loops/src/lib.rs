@@ -61,7 +61,6 @@ pub fn run_server<C: Clock>(
     }
 }
 
-/// Runs the client over `wire`.
 pub fn run_client<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,

@@ -15,7 +15,6 @@ pub struct Message {
     size: usize,
     reply_size: usize,
     numbered: usize,
-    /// The message with its code, if messages have codes.
     coded: Option<(Codes, Vec<u8>)>,
 }
 
@@ -25,7 +24,6 @@ impl Message {
         Self { bytes: patterned(size.max(reply_size)), size, reply_size, numbered: size.min(8), coded: None }
     }
 
-    /// The message has these codes from now on.
     pub(super) fn set_codes(&mut self, codes: Option<Codes>) {
         if codes.is_some() {
             clear_number(&mut self.bytes, self.numbered);

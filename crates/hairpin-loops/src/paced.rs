@@ -168,7 +168,6 @@ impl<'a, C: Clock> Paced<'a, C> {
         false
     }
 
-    /// Sends the due message.
     fn send(&mut self, wire: &mut dyn Wire, due_ns: u64, measured: bool) -> Result<(), Failure> {
         let sequence = self.next;
         self.message.number(sequence);

@@ -23,7 +23,6 @@ pub enum Act {
     Garbled(u64),
 }
 
-/// A call on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptedCall {
     /// `send`, with the number of bytes.
@@ -108,7 +107,6 @@ impl ScriptedWire {
         self.sent += 1;
     }
 
-    /// Records a call and takes its bytes.
     fn put(&mut self, made: ScriptedCall, bytes: &[u8]) {
         let now_ns = self.clock.now_ns();
         let Some(script) = &mut self.script else {

@@ -8,7 +8,6 @@ use hairpin_model::{Failure, FailureKind};
 use crate::linux::system::time::monotonic_ns;
 use crate::linux::system::timers::{self, Timer};
 
-/// The timer of one loop.
 #[derive(Debug)]
 pub struct ReleaseTimer {
     pub(crate) timing: Timing,

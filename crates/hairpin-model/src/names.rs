@@ -51,17 +51,11 @@ pub const RENAMED: &[(&str, &str, &str)] = &[
 ];
 
 /// Finds `given` in `known`; the error has the nearest known name.
-///
-/// # Errors
-/// [`UnknownName`] when `given` is not in the list.
 pub fn find<'k>(kind: &'static str, given: &str, known: &[&'k str]) -> Result<&'k str, UnknownName> {
     place(kind, given, known).map(|place| known[place])
 }
 
 /// Index of `given` in `known`; the error has the nearest known name.
-///
-/// # Errors
-/// [`UnknownName`] when `given` is not in the list.
 pub fn place(kind: &'static str, given: &str, known: &[&str]) -> Result<usize, UnknownName> {
     known.iter().position(|name| *name == given).ok_or_else(|| UnknownName {
         kind,

@@ -34,9 +34,6 @@ impl Prefix {
     }
 
     /// Parses several, separated by commas.
-    ///
-    /// # Errors
-    /// As [`Prefix::parse`].
     pub fn parse_list(text: &str) -> Result<Vec<Self>, Refused> {
         text.split(',').map(|one| Self::parse(one.trim())).collect()
     }

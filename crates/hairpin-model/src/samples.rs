@@ -173,9 +173,6 @@ impl Samples {
     }
 
     /// Writes the rows in order, each value of [`COLUMNS`] as eight bytes, little-endian. Null is written as 0.
-    ///
-    /// # Errors
-    /// I/O errors of the writer.
     pub fn write_rows(&self, to: &mut impl Write) -> io::Result<()> {
         (0..self.kept()).try_for_each(|row| {
             let value = |column: usize| (COLUMNS[column].get)(self, row).unwrap_or(0).to_le_bytes();

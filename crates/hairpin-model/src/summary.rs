@@ -144,7 +144,7 @@ pub struct RoundPoint {
     /// Answers per second.
     pub rate_per_s: f64,
     /// Messages sent that did not arrive in time: lost, late or unexplained.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u64,
     /// Message bytes that the receiver of a stream received per second; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,11 +164,6 @@ impl RoundPoint {
         };
         value.filter(|value| *value > 0.0)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// One flow of a case over its rounds.

@@ -272,7 +272,6 @@ pub(crate) fn row_verdict(row: &JudgedRow) -> &'static str {
     }
 }
 
-/// Returns the name of a row; that of its axis if it has none.
 pub(crate) fn row_name(row: &JudgedRow) -> &str {
     if row.name.is_empty() { row.axis.word() } else { &row.name }
 }

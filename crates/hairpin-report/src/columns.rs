@@ -171,7 +171,6 @@ const ROUNDS: &[Column] = &[
     Column::count("samples", |row| row.primary().samples),
 ];
 
-/// The columns of a latency distribution.
 macro_rules! latencies {
     ($of:literal, $row:ident => $figures:expr) => {
         [
@@ -256,7 +255,10 @@ const ONE_WAY: &[Column] = &[
     Column::number("offered_per_s", Unit::Rate, |row| single(row)?.offered_per_s).titled("offered|offered/s"),
     Column::figure("delivered_per_s", "delivered|delivered/s", Unit::Rate, |row| single(row)?.delivered_per_s),
     Column::number("lost_share", Unit::Share, lost_share).titled("lost"),
-    Column::plain("fairness", "fairness", min_fairness),
+    Column::plain("fairness", "fairness", |row| {
+        let each = row.flows.iter().filter_map(|flow| flow.one_way.as_ref()?.fairness);
+        each.min_by(|a, b| a.value.total_cmp(&b.value))
+    }),
     Column::number("retransmits", Unit::Plain, |row| {
         of_path(row, fact_names::RETRANSMITS).reduce(|sum, segments| sum + segments)
     })
@@ -402,11 +404,6 @@ fn lost_share(row: &CaseSummary) -> Option<f64> {
     let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();
     let (sent, received) = (sum(|ledger| ledger.sent), sum(|ledger| ledger.received));
     (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64)
-}
-
-fn min_fairness(row: &CaseSummary) -> Option<Figure> {
-    let each = row.flows.iter().filter_map(|flow| flow.one_way.as_ref()?.fairness);
-    each.min_by(|a, b| a.value.total_cmp(&b.value))
 }
 
 /// Returns the figures of a one-way load; `None` for several flows, because each flow has its own figures.

@@ -57,9 +57,6 @@ pub struct SamplesTable<W: Write> {
 
 impl<W: Write> SamplesTable<W> {
     /// Writes the header.
-    ///
-    /// # Errors
-    /// Errors of the writer.
     pub fn new(into: W) -> std::io::Result<Self> {
         let mut writer = csv::Writer::from_writer(into);
         let names = ROUND_COLUMNS.iter().map(|(name, _)| *name).chain(COLUMNS.iter().map(|column| column.name));
@@ -69,9 +66,6 @@ impl<W: Write> SamplesTable<W> {
 
     /// Writes the samples of a flow in a round. Latency is the time from due to received. Both latency and the
     /// received time are empty if no answer arrived.
-    ///
-    /// # Errors
-    /// Errors of the writer.
     pub fn flow(&mut self, record: &RoundRecord, flow: &Flow, samples: &Samples) -> std::io::Result<()> {
         let of_round = ROUND_COLUMNS.iter().map(|(_, value)| printable::line(&value.text(record, flow)).into_owned());
         let of_round: Vec<String> = of_round.collect();

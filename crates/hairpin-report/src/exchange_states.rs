@@ -7,7 +7,6 @@ use hairpin_model::{CaseSummary, TimeInState, quantities};
 const MAX_STATES: usize = 3;
 const MIN_SHARE: f64 = 0.01;
 
-/// Returns the name of a state.
 pub(crate) fn name(state: ExchangeState) -> String {
     match state {
         ExchangeState::Nagle => "held by Nagle's algorithm".to_owned(),

@@ -6,7 +6,6 @@ use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::{distinct, grouped, joined, shortened};
 use hairpin_model::{Capture, CaseSummary, Figure, Group, Run, path, quantities};
 
-/// Heading of the table of first exchanges.
 pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ from later ones (Linux initially does \
                                     not delay ACKs, and caches are cold), so they are shown separately.";
 
@@ -18,7 +17,6 @@ pub(crate) fn early(row: &CaseSummary) -> &[Figure] {
     row.primary().exchanges.as_ref().map_or(&[], |figures| figures.early_exchanges_ns.as_slice())
 }
 
-/// Whether one of the first exchanges differs from the steady state.
 pub(crate) fn first_differ(row: &CaseSummary) -> bool {
     let Some(p50) = row.p50_ns() else { return false };
     let differs = |figure: &Figure| {

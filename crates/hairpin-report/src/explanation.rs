@@ -321,7 +321,6 @@ pub(crate) fn told(cause: &ExplainedCause) -> String {
     format!("{}{part}. Fix: {}.", cause.text.sentence, cause.text.fix)
 }
 
-/// The ends of a connection, or of all connections to a server.
 pub(crate) fn head(connection: &ExplainedConnection) -> String {
     let [client, server] = &connection.ends;
     let number = connection.connections;
@@ -329,7 +328,6 @@ pub(crate) fn head(connection: &ExplainedConnection) -> String {
     format!("{client} -> {server}{number}")
 }
 
-/// The exchanges of a connection in figures.
 pub(crate) fn figures(connection: &ExplainedConnection) -> String {
     let time = |ns: Option<u64>| ns.map_or_else(|| DASH.to_owned(), |ns| duration(ns as f64));
     let [sent, received] = connection.bytes.map(|count| bytes(count as f64));

@@ -6,7 +6,6 @@ use hairpin_model::names::{distinct, joined};
 use hairpin_model::quantities::{DASH, change_figure, count, counted, duration, share};
 use hairpin_model::{Band, BudgetPart, CaseSummary, LatencyBudget, Run};
 
-/// The cases with a budget.
 pub(crate) fn budgets(run: &Run) -> Vec<(&CaseSummary, &LatencyBudget)> {
     run.cases.iter().filter_map(|row| Some((row, row.budget.as_ref()?))).collect()
 }
@@ -120,7 +119,6 @@ pub(crate) fn typical(budget: &LatencyBudget) -> Vec<[String; 3]> {
     TYPICAL.iter().map(|(layer, range, names)| [(*layer).to_owned(), (*range).to_owned(), here(names)]).collect()
 }
 
-/// The number of the part's colour in charts.
 pub(crate) fn colour(part: &BudgetPart) -> usize {
     const OF_UNIONS: usize = 6;
     let names = [SEND_STACK, SEND_QUEUE, NETWORK, RUN_QUEUE, WAKE_UP, WORK];

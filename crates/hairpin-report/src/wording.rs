@@ -218,7 +218,6 @@ pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
     run.cases.iter().filter(|row| !row.valid).map(|row| (row.label.clone(), why(row))).collect()
 }
 
-/// Explains why the run has no percentile curve.
 pub(crate) fn no_curve(run: &Run) -> String {
     let measured: Vec<&CaseSummary> =
         run.cases.iter().filter(|row| !row.primary().curve.is_empty() && !row.valid).collect();

@@ -25,7 +25,6 @@ use super::folder::Folder;
 use super::limits;
 use super::pages::{self, BoundedPages, damaged};
 
-/// The samples of all rounds.
 pub(super) const MERGED: &str = "samples.parquet";
 /// Maximum rows encoded or decoded at once.
 const MAX_ROWS: usize = 1 << 16;
@@ -180,7 +179,6 @@ fn next_column<'g>(
     group.next_column()?.ok_or_else(|| ParquetError::General("the schema has too few columns".to_owned()))
 }
 
-/// Writes the same value for all rows.
 fn fill<T: DataType>(to: &mut SerializedColumnWriter<'_>, rows: usize, value: T::T) -> Result<(), ParquetError> {
     let part = vec![value; rows.min(MAX_ROWS)];
     (0..rows)

@@ -11,7 +11,6 @@ use super::folder::{Folder, Refusal};
 /// Why a run could not be saved or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// An operation on a file or folder failed.
     #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.operation, .source))]
     File { operation: &'static str, path: PathBuf, source: io::Error },
     /// The folder holds a run already.

@@ -12,7 +12,6 @@ const TRACES: &str = "traces";
 const CAPTURES: &str = "captures";
 const BUDGETS: &str = "budgets";
 
-/// The evidence of a round.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "made and moved once a round")]
 pub enum Evidence {

@@ -64,7 +64,6 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &FlowSample
     folder.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
 }
 
-/// Returns the histograms of a flow with the names of their quantities.
 fn of_flow<'s>(flow: &'s Flow, samples: &'s Samples) -> impl Iterator<Item = (&'s Flow, String, &'s Histogram<u64>)> {
     let quantities = [
         ("latency", Some(&samples.latency)),
@@ -131,7 +130,6 @@ pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
 }
 
 impl Log {
-    /// Whether the log has the latency of this flow in this round.
     pub(super) fn has_latency(&self, record: &RoundRecord, flow: &Flow) -> bool {
         self.encoded.contains_key(&tag_key(record, flow, "latency"))
     }

@@ -49,7 +49,6 @@ pub fn skipped(package: &str, part: &str, reason: &str) {
     assert!(listed.is_ok(), "{listed:?}");
 }
 
-/// Finds a program on the path.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file());

@@ -28,7 +28,6 @@ pub enum TransportError {
         asked: String,
         source: std::io::Error,
     },
-    /// The transport does not have the option.
     NoSuchOption {
         transport: &'static str,
         name: OptionName,
@@ -56,7 +55,6 @@ pub enum TransportError {
         what: Unsupported,
     },
     Impossible(WhyNot),
-    /// A foreign server refused the connection.
     Foreign(Box<Refusal>),
 }
 

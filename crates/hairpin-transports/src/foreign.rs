@@ -30,7 +30,6 @@ pub struct ForeignUse {
     pub card: Card,
 }
 
-/// A scheme of URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     pub name: &'static str,
@@ -42,7 +41,6 @@ pub struct Scheme {
     pub is_tcp: bool,
 }
 
-/// The parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub scheme: Scheme,
@@ -158,7 +156,6 @@ impl ForeignServer {
         Some(Arc::new(config))
     }
 
-    /// The name in the certificate.
     pub(crate) fn name(&self) -> Result<ServerName<'static>, Refusal> {
         ServerName::try_from(self.url.host.clone()).map_err(|_| {
             let cause = format!("`{}` cannot be the name in a certificate", self.url.host);
@@ -182,9 +179,6 @@ impl ForeignServer {
 }
 
 /// Checks whether the file has certificates.
-///
-/// # Errors
-/// As [`ForeignServer::new`].
 pub fn check_roots(file: &Path) -> Result<(), Refused> {
     roots_of(file).map(drop)
 }

@@ -28,7 +28,6 @@ pub(crate) enum Family {
 }
 
 #[cfg(target_os = "linux")]
-/// When options are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// Before the socket is bound or connected, since buffer sizes determine the window in the first packets (tcp(7)).

@@ -35,7 +35,6 @@ pub struct Setup {
     pub has_answers: bool,
     /// Whether a stream of a library opens with its first message. Otherwise its opening is exchanged before.
     pub opens_with_message: bool,
-    /// Streams of each connection.
     pub streams: u32,
     /// Connections of each end. Several are made one wire by [`join`](crate::join) if they wait together for answers.
     pub connections: u32,
@@ -56,9 +55,6 @@ pub struct Cookie(pub [u8; 16]);
 
 impl Cookie {
     /// Draws a random cookie.
-    ///
-    /// # Errors
-    /// The system call fails.
     pub fn draw() -> std::io::Result<Self> {
         random::bytes().map(Self)
     }
@@ -98,7 +94,6 @@ impl Setup {
     }
 }
 
-/// The server's addresses on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerAddresses {
     pub v4: Ipv4Addr,

@@ -41,9 +41,6 @@ pub trait Transport: Sync {
     /// Opens a server. Clients can then connect to its address.
     ///
     /// A transport that the kernel answers has no server and returns an error.
-    ///
-    /// # Errors
-    /// [`TransportError`] names the operation, the object and the cause.
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError>;
 
     /// Like [`Transport::listen`], on an existing socket, so that one port can serve many rounds.
@@ -57,9 +54,6 @@ pub trait Transport: Sync {
 
     /// Connects the client to the address from [`Listener::address`], or to a host, if the kernel or a foreign server
     /// ([`Setup::foreign`]) answers.
-    ///
-    /// # Errors
-    /// [`TransportError`] names the operation, the object and the cause.
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError>;
 }
 
@@ -178,9 +172,6 @@ pub trait Wire: Send {
     /// waits in the system call until it has sent all messages, like sendmmsg(2). A timer interrupts the call after
     /// at most 50 ms; the call then returns the number of bytes sent so far. Other wires do not wait. Transports
     /// without a batch call send one message.
-    ///
-    /// # Errors
-    /// As [`Wire::send_batch`].
     fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
         self.send_batch(messages, size)
     }
@@ -201,9 +192,6 @@ pub trait Wire: Send {
     /// Like [`Wire::receive_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block)
     /// waits in the system call for data, and then receives all available data. Returns 0 after at most 50 ms without
     /// data. Other wires do not wait. A transport without a call for several messages receives one message.
-    ///
-    /// # Errors
-    /// As [`Wire::receive_batch`].
     fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
         self.receive_batch(into)
     }
@@ -234,9 +222,6 @@ pub trait Wire: Send {
 
     /// Number of calls to [`Wire::send_batch`] whose memory the kernel may still read. Changing this memory now would
     /// change the bytes that the other end receives. Always 0 without the option `zerocopy`.
-    ///
-    /// # Errors
-    /// [`WireError::System`] if the system call fails.
     fn sends_in_flight(&mut self) -> Result<u64, WireError> {
         Ok(0)
     }
@@ -263,9 +248,6 @@ pub trait Wire: Send {
     /// Waits until there is data to receive, or `at_most` has passed. Returns whether there is data.
     ///
     /// Spinning wires also spin in this call. Only the open loop uses it, to send on time even if nothing arrives.
-    ///
-    /// # Errors
-    /// [`WireError::System`] if the system call fails.
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError>;
 
     /// The kernel's current values: `option.NAME` for every option on the card, as text for
@@ -333,9 +315,6 @@ pub trait InRuntime {
     fn runtime(&self) -> Arc<dyn Runtime>;
 
     /// Sends one whole message, see [`Wire::send`].
-    ///
-    /// # Errors
-    /// As [`Wire::send`].
     fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
 
     /// Receives as [`Wire::receive`], or registers to be woken when there is data. Without a time-out.
@@ -345,7 +324,6 @@ pub trait InRuntime {
     fn system_calls(&self) -> Option<u64>;
 }
 
-/// An asynchronous runtime.
 pub trait Runtime {
     /// Runs a task on the calling thread until it is complete.
     fn block_on(&self, task: Pin<&mut dyn Future<Output = ()>>);
@@ -355,7 +333,6 @@ fn no_files(operation: &'static str) -> WireError {
     WireError::System { operation, source: std::io::ErrorKind::Unsupported.into() }
 }
 
-/// The result of [`Wire::send_repeatedly`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repeated {
     /// Number of calls that sent all bytes.
@@ -442,32 +419,20 @@ pub struct Segments {
 pub trait KernelStamps {
     /// Requests stamps of all data sent and received from now on; the next byte has number 0. Acknowledgments are
     /// stamped only if `acknowledged`.
-    ///
-    /// # Errors
-    /// [`WireError::System`] if the kernel refuses.
     fn begin(&mut self, acknowledged: bool) -> Result<(), WireError>;
 
     /// Requests stamps for single messages, instead of all: sent by [`KernelStamps::send_stamped`], and received by
     /// [`KernelStamps::receive`]. Other messages take the wire's ordinary calls.
-    ///
-    /// # Errors
-    /// As [`KernelStamps::begin`].
     fn begin_for_messages(&mut self) -> Result<(), WireError> {
         Err(WireError::System { operation: "request time stamps", source: std::io::ErrorKind::Unsupported.into() })
     }
 
     /// Like [`Wire::send`], and requests the stamps of this message.
-    ///
-    /// # Errors
-    /// As [`Wire::send`].
     fn send_stamped(&mut self, _message: &[u8]) -> Result<(), WireError> {
         self.begin_for_messages()
     }
 
     /// Appends the available stamps of sent bytes to `into`, without waiting.
-    ///
-    /// # Errors
-    /// [`WireError::System`] if the system call fails.
     fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError>;
 
     /// Like [`Wire::receive`], with the time at which the kernel received the last segment: CLOCK_REALTIME, in ns.
@@ -481,7 +446,6 @@ pub trait KernelStamps {
     fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError>;
 }
 
-/// One kernel stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawStamp {
     pub kind: StampKind,

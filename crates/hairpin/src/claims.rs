@@ -18,7 +18,6 @@ const FILES: &[(&str, &str)] = &[
     ("quic-at-high-rates.toml", include_str!("../../../claims/quic-at-high-rates.toml")),
 ];
 
-/// Maximum size of a user's file of claims.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// File in a claims folder with the output of `--json`.
@@ -91,7 +90,6 @@ pub fn read_file(path: &Path) -> Result<Text, Refused> {
     Ok(text)
 }
 
-/// A text with its selected claims.
 #[derive(Clone, Debug)]
 pub struct SelectedClaims {
     pub text: Text,
@@ -122,7 +120,6 @@ impl SelectedClaims {
         names::distinct(self.claims.iter().flat_map(Claim::runs))
     }
 
-    /// The claims as tested between two hosts.
     #[must_use]
     pub fn between_hosts(self) -> Self {
         Self { claims: self.claims.iter().map(Claim::between_hosts).collect(), ..self }

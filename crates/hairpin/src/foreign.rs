@@ -10,7 +10,6 @@ use hairpin_model::{Binding, Case, Failure, FailureKind, FarHost, Interface, Lim
 use hairpin_transports::foreign::{Url, check_roots};
 use hairpin_transports::transports::find_foreign;
 
-/// Time-out of the first connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Assumed round-trip time to a server that is not reached over TCP, in ns.
 const UNKNOWN_ROUND_TRIP_NS: u64 = 20_000_000;

@@ -26,7 +26,6 @@ use crate::prove;
 /// A measurement, its environment, and the run so far.
 pub(crate) struct Measurement<'a> {
     pub(crate) experiment: &'static Experiment,
-    /// The program's own experiments.
     pub(crate) experiments: &'static [Experiment],
     pub(crate) knobs: &'a Knobs,
     /// What can run here.
@@ -405,7 +404,6 @@ fn count_if_only_round(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     }
 }
 
-/// Fills in the figures of a flow of a measured round.
 pub(crate) fn fill_figures(record: &mut RoundRecord, cards: &SavedCards, flow: &Flow, samples: Option<&Samples>) {
     let RoundRecord { order, outcome: Outcome::Measured(measured), .. } = record else { return };
     let Measured { flows, link, phases, duration_ns, .. } = &mut **measured;

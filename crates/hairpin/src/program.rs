@@ -23,7 +23,6 @@ const EXIT_CODE: i32 = 2;
 /// [`round_main`] returns it only in a process that is not itself a part of a round.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// `None` if it is this program.
     path: Option<PathBuf>,
     pub(crate) experiments: &'static [Experiment],
     /// Whether root started this process. Read early, because in its own user namespace a process is always root.

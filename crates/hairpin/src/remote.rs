@@ -52,18 +52,12 @@ impl Remote {
     }
 
     /// Connects to a server that was started over ssh, and ends it when the session ends.
-    ///
-    /// # Errors
-    /// As [`Remote::connect`].
     pub fn over_ssh(server: Server, binding: Binding) -> Result<Self, NotKnown> {
         let connected = Self::connect(server.ticket.clone(), binding)?;
         Ok(Self { _over_ssh: Some(server), ..connected })
     }
 
     /// Checks whether datagrams get through.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn check_datagrams(&mut self) -> Result<DatagramCheck, Failure> {
         check_datagrams(&mut self.known, self.binding)
     }

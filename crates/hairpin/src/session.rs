@@ -247,7 +247,6 @@ impl<'a> Session<'a> {
         Ok(run)
     }
 
-    /// Uses the seed of another session.
     #[must_use]
     pub fn seeded_like(self, other: &Self) -> Self {
         let seed = other.knobs().and_then(|knobs| knobs.seed()).unwrap_or(self.drawn_seed);

@@ -18,11 +18,9 @@ pub(super) struct Case {
 pub(super) enum Unit {
     /// Messages of 64 bytes per second.
     Messages,
-    /// Bytes per second.
     Bytes,
 }
 
-/// Size of a message in bytes, for [`Unit::Messages`].
 pub(super) const MESSAGE_BYTES: f64 = 64.0;
 
 impl Unit {

@@ -1,5 +1,7 @@
 //! The compared programs.
 
+use hairpin_testing::program;
+
 #[derive(Debug)]
 pub(super) struct Contestant {
     pub(super) name: &'static str,
@@ -23,9 +25,7 @@ impl Program {
             Self::Sockperf => "sockperf",
             Self::Iperf3 => "iperf3",
         };
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let installed = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-        (!installed).then_some(name)
+        program(name).is_err().then_some(name)
     }
 }
 

@@ -7,7 +7,6 @@ const PATHS: &[&str] = &["libc", "rustix", "std::os", "os::fd", "os::linux", "os
 /// Prefixes of file names that exist only on Linux.
 const FILES: &[&str] = &["/proc/", "/sys/"];
 
-/// Code only for tests.
 const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
 
 /// Files outside of these folders that may have Linux-only code, each with the reason.

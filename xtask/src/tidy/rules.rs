@@ -30,7 +30,6 @@ pub(super) fn unfinished(source: &Source) -> Faults {
     })
 }
 
-/// Reports paths that depend on the machine.
 pub(super) fn machine_paths(source: &Source) -> Faults {
     found(source, MACHINE_PATHS, |path, before| {
         let starts = before.is_none_or(|before| before.is_whitespace() || "\"'`(=:[<".contains(before));
@@ -38,7 +37,6 @@ pub(super) fn machine_paths(source: &Source) -> Faults {
     })
 }
 
-/// Reports hosts of package registries.
 pub(super) fn registry_hosts(source: &Source) -> Faults {
     found(source, REGISTRIES, |host, _| Some(format!("the host of a package registry (`{host}`)")))
 }

@@ -5,7 +5,6 @@ use crate::source::{self, Source};
 /// Folder of the transports; each file is named after its transport.
 const TRANSPORTS: &str = "crates/hairpin-transports/src/transports/";
 
-/// Code only for tests.
 const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
 
 /// Files that may contain transport names, with the allowed names (empty: all) and the reason.

@@ -21,17 +21,16 @@ pub(super) fn unequal(run: &Run) -> Option<Statement> {
         .filter_map(|condition| {
             let values = rows().filter_map(|row| {
                 let transport = &row.primary().flow.transport;
-                let card = run.cards.get(transport).filter(|card| has_connections(card))?;
+                let card = run
+                    .cards
+                    .get(transport)
+                    .filter(|card| card.reliable && matches!(card.protocol, Protocol::Tcp | Protocol::Udp))?;
                 Some((transport.as_str(), value(*condition, row, card)?))
             });
             differing(*condition, values.collect())
         })
         .collect();
     (!conditions.is_empty()).then_some(Statement::Unequal { conditions })
-}
-
-fn has_connections(card: &SavedCard) -> bool {
-    card.reliable && matches!(card.protocol, Protocol::Tcp | Protocol::Udp)
 }
 
 enum Value {

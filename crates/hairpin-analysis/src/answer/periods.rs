@@ -4,7 +4,6 @@ use hairpin_model::{Answer, CaseSummary, Run, Statement};
 
 use super::statements::{answer_from, single};
 
-/// Maximum number of loops in an answer.
 const MAX_LOOPS: usize = 4;
 
 /// Returns the answer; `None` if no control loop is usable.

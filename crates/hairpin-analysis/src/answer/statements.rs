@@ -2,7 +2,6 @@
 
 use hairpin_model::{Answer, Case, CaseSummary, Finding, Run, Statement};
 
-/// Returns the answer with these statements; `None` without statements.
 pub(super) fn answer_from(statements: Vec<Statement>) -> Option<Answer> {
     (!statements.is_empty()).then(|| Answer::from(statements))
 }

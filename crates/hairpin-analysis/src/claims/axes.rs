@@ -14,7 +14,6 @@ pub(super) fn worst(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     order.into_iter().find(|verdict| all.contains(verdict)).unwrap_or(Verdict::NotTested)
 }
 
-/// Sets the axes and the headline of a claim whose rows are judged.
 pub(super) fn decide(claim: &mut JudgedClaim) {
     let (mut only_if, rows) = (None, &claim.rows);
     let mut on = |axis: Axis| {
@@ -80,7 +79,6 @@ fn headline(claim: &JudgedClaim) -> Headline {
     }
 }
 
-/// Whether no experiment tests what the claim says.
 pub(super) fn has_no_experiment(rows: &[JudgedRow]) -> bool {
     let mut own = rows.iter().filter(|row| row.shown.is_none()).peekable();
     own.peek().is_some() && own.all(|row| row.missing.is_some())

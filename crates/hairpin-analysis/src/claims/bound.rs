@@ -7,7 +7,6 @@ use hairpin_model::{FigureName, Judgement, Measure, Pool, Published, Reason, Sel
 use super::figures::{Evidence, Measured, measure, number, ratio_of, with_figure};
 use super::place::{error, locate, verdict};
 
-/// Judges the figure of the measure.
 pub(super) fn judge(
     of: &Measure,
     bound: Result<Bound, Box<Judgement>>,

@@ -63,7 +63,6 @@ pub(super) struct Measured {
     pub(super) against: Option<String>,
 }
 
-/// Returns a judgement with a measured figure.
 pub(super) fn with_figure(figure: Bounded, unit: &str, verdict: Verdict, reason: Reason) -> Judgement {
     Judgement {
         measured: Some(figure.figure),

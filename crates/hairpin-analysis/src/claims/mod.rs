@@ -61,7 +61,6 @@ pub fn judge(claim: &Claim, source: &Source, runs: &Runs<'_>, alpha_share: f64) 
     judged
 }
 
-/// The cases that the claim's rules name.
 fn used_cases<'r>(claim: &Claim, runs: &Runs<'r>) -> Vec<(&'r Run, &'r CaseSummary)> {
     let selectors = claim.tests().flat_map(|test| test.rule.selectors().into_iter().map(move |of| (test, of)));
     let of_selector = selectors.filter_map(|(test, (run, selector))| {

@@ -4,7 +4,6 @@ use hairpin_model::judged_claim::Verdict;
 use hairpin_model::reason::Place;
 use hairpin_model::{Judgement, Reason};
 
-/// Returns a verdict without a measured figure.
 pub(super) fn no_figure(verdict: Verdict, reason: Reason) -> Judgement {
     Judgement { verdict: Some(verdict), reason: Some(reason), ..Judgement::default() }
 }
@@ -33,7 +32,6 @@ pub(super) fn verdict(place: Place) -> Verdict {
     }
 }
 
-/// Returns the range of ratios that count as equal.
 pub(super) fn equal_range(margin: f64) -> [f64; 2] {
     [1.0 / (1.0 + margin), 1.0 + margin]
 }

@@ -28,7 +28,6 @@ pub(super) fn judge(
     Ok(Judgement { margin: Some(equal_range(margin).map(Some)), ..judged })
 }
 
-/// The ratio between two cases of a run.
 struct CasesRatio<'r> {
     first: RunRow<'r>,
     second: RunRow<'r>,

@@ -225,7 +225,6 @@ fn link_names(both: [&Case; 2]) -> [String; 2] {
     if names[0] == names[1] { both.map(|case| case.path.link.clone()) } else { names }
 }
 
-/// Returns the cases of the runs.
 pub(super) fn cases<'r>(runs: &[&'r Run]) -> Vec<&'r Case> {
     runs.iter().flat_map(|run| run.cases.iter().map(|row| &row.case)).collect()
 }

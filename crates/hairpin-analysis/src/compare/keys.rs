@@ -53,7 +53,6 @@ impl Keys {
         !common.is_empty()
     }
 
-    /// Returns the difference between the sides that matching ignores.
     pub(super) fn ignored_difference(&self) -> Option<&Unlike> {
         self.changed.as_ref().map(|(_, unlike)| unlike)
     }

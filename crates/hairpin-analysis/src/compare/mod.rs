@@ -79,7 +79,6 @@ pub(crate) fn widened(figure: Figure, by: f64) -> Figure {
     Figure { low: figure.low.map(|low| low - by), high: figure.high.map(|high| high + by), ..figure }
 }
 
-/// Returns the verdict on a change of the figure's logarithm.
 fn verdict(figure: ComparedBy, logarithm: f64, is_significant: bool) -> Verdict {
     match (is_significant, (logarithm < 0.0) != figure.more_is_better()) {
         (false, _) => Verdict::CannotTell,

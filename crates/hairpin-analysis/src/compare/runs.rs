@@ -64,7 +64,6 @@ pub struct FigureComparison {
     /// samples.
     pub baseline: Option<Figure>,
     pub candidate: Option<Figure>,
-    /// The logarithm of the candidate's figure.
     pub(super) candidate_logarithm: Option<Estimate>,
     /// The logarithm of candidate / baseline; `None` if either figure is missing.
     pub change: Option<Change>,

@@ -42,7 +42,6 @@ pub(super) struct Exchange {
     pub(super) idle_before_ns: u64,
 }
 
-/// How a connection was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opening {
     /// How often the client, and the server, sent its first packet.
@@ -54,7 +53,6 @@ pub(super) struct Opening {
     pub(super) answered_from_ns: u64,
     /// When the server's answer arrived; `None` without one.
     pub(super) ended_ns: Option<u64>,
-    /// Whether the server refused the connection.
     pub(super) refused: bool,
 }
 
@@ -117,12 +115,10 @@ impl Exchange {
         self.extent.reply.end - self.extent.reply.start
     }
 
-    /// The spans in one of these states.
     pub(super) fn spans_in<'e>(&'e self, states: &'e [ExchangeState]) -> impl Iterator<Item = &'e StateSpan> {
         self.spans.iter().filter(|span| states.contains(&span.state))
     }
 
-    /// The time in these states, in ns.
     pub(super) fn ns_in(&self, states: &[ExchangeState]) -> u64 {
         self.spans_in(states).map(|span| span.until_ns - span.from_ns).sum()
     }
@@ -182,14 +178,12 @@ impl Connection {
         Self { vantage, exchanges, skipped, opening, bytes, observed }
     }
 
-    /// Returns the time sequence of an exchange.
     pub(super) fn sequence(&self, exchange: &Exchange) -> Option<TimeSequence> {
         let extents = std::slice::from_ref(&exchange.extent);
         let trace = begun(&self.observed.trace, extents, self.skipped);
         states_of_exchanges(&trace, extents, Some(0)).1
     }
 
-    /// Samples of the socket at an end.
     pub(super) fn samples(&self, end: End) -> &[SocketSample] {
         let trace = &self.observed.trace;
         if end == End::Client { &trace.client.samples } else { &trace.server.samples }
@@ -201,7 +195,6 @@ impl Connection {
         sent.map(|packet| packet.end_byte - packet.first_byte).max().unwrap_or(0)
     }
 
-    /// The longest exchange.
     pub(super) fn longest(&self) -> Option<(&Self, &Exchange)> {
         self.exchanges.iter().max_by_key(|exchange| exchange.duration_ns()).map(|exchange| (self, exchange))
     }

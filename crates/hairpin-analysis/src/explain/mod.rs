@@ -122,7 +122,6 @@ fn explained_programs(observed: ObservedPrograms) -> ExplainedPrograms {
     }
 }
 
-/// Returns all connections by their server.
 fn peers(connections: Vec<ObservedConnection>) -> Vec<Peer> {
     let mut by_server: BTreeMap<SocketAddr, Vec<Connection>> = BTreeMap::new();
     for observed in connections {
@@ -152,7 +151,6 @@ fn judge(peer: &Peer) -> Vec<(&'static Rule, Judged<'_>)> {
     found
 }
 
-/// Returns the time sequence of an exchange.
 fn draw(connection: &Connection, exchange: &Exchange) -> Option<TimeSequence> {
     let sequence = connection.sequence(exchange)?;
     let waits = waits(&exchange.spans, exchange.duration_ns());

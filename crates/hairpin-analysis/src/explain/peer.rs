@@ -26,13 +26,11 @@ pub(super) struct Peer {
 pub(super) struct Waits<'p> {
     /// The exchanges in which it is a wait.
     pub(super) affected: Vec<(&'p Connection, &'p Exchange)>,
-    /// Number of all exchanges.
     pub(super) exchanges: usize,
     /// Share of the time of all exchanges.
     pub(super) share: f64,
     /// The middle half of the waits.
     pub(super) saved: Option<RangeNs>,
-    /// The median of the waits, in ns.
     pub(super) median_ns: f64,
 }
 
@@ -66,7 +64,6 @@ impl Peer {
         self.round_trip_ns().is_none_or(|ns| ns >= MIN_LONG_NS)
     }
 
-    /// What the exchanges spend in these states.
     pub(super) fn waits_in(&self, states: &[ExchangeState]) -> Waits<'_> {
         self.waits(|_, exchange| exchange.ns_in(states))
     }
@@ -91,7 +88,6 @@ impl Peer {
         waits
     }
 
-    /// The time of all exchanges in each state.
     pub(super) fn states(&self) -> Vec<TimeInState> {
         let spans = self.exchanges().flat_map(|(_, exchange)| &exchange.spans);
         let times = spans.map(|span| (span.state, span.who, (span.until_ns - span.from_ns) as f64));

@@ -73,7 +73,6 @@ fn cause(code: Cause, place: String, share: Option<f64>, evidence: Vec<Fact>) ->
     ExplainedCause { code, place, share, saved_if_fixed_ns: None, evidence, text: CauseText::default() }
 }
 
-/// Judges the waits for a CPU while a program had to act.
 fn wait_for_cpu(programs: &ObservedPrograms, peer: &Peer) -> Option<ExplainedCause> {
     let of_programs_ns: u64 = peer.exchanges().map(|(_, exchange)| exchange.ns_in(&OF_PROGRAMS)).sum();
     let stopped_ns = (programs.stopped_by_quota_ns as f64).min(of_programs_ns as f64);

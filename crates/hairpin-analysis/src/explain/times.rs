@@ -14,7 +14,6 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// The times that exchanges spend in these states of an end.
     pub(super) fn of<'p>(
         exchanges: impl Iterator<Item = (&'p Connection, &'p Exchange)>,
         states: &[ExchangeState],

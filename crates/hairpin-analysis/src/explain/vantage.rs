@@ -26,7 +26,6 @@ const MAX_REMEMBERED: usize = 10_000;
 pub(super) struct Vantage {
     /// The shortest round trip from the capture to the client, and to the server.
     pub(super) round_trips_ns: [Option<u64>; 2],
-    /// Whether the packets were captured at both ends.
     pub(super) is_both_ends: bool,
     /// By how much times are later than those of the capture, in ns.
     pub(super) later_ns: u64,

@@ -33,7 +33,6 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// CoDel manages the queue, because a few connections push the delay above the target.
 const MAX_SHORT_NS: f64 = 10e6;
 const MAX_SHORT_BY_CODEL_NS: f64 = 50e6;
-/// Name of the link stage that holds the queue.
 const QUEUE_STAGE: &str = "queue";
 /// Minimum share of the added latency that the queue must explain.
 const MIN_QUEUE_SHARE: f64 = 0.5;
@@ -171,7 +170,6 @@ fn is_managed_by_codel(case: &CaseSummary) -> bool {
     })
 }
 
-/// The directions of the loads, without duplicates.
 fn load_directions(case: &CaseSummary) -> Vec<Direction> {
     names::distinct(case.case.loads().iter().map(|flow| flow.direction))
 }

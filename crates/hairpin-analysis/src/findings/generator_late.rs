@@ -26,7 +26,6 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "latency starts when a message is due, so a large part of it is the generator's delay, not the transport's",
 };
 
-/// Minimum share of the latency to report.
 const MIN_SHARE: f64 = 0.1;
 
 struct Late {

@@ -122,16 +122,12 @@ fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let (p50_ns, p99_ns) = (median_over(&p50s, over)?, median_over(&p99s, over)?);
     let part =
         |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
-    let share = part(crossings(case) * p50_ns.value, case.primary().latency_ns.p50);
+    let crossings = if case.case.primary().load.is_one_way() { 1.0 } else { 2.0 };
+    let share = part(crossings * p50_ns.value, case.primary().latency_ns.p50);
     // The case has no p99 if the emulator was too late for it.
     let share_of_tail = part(p99_ns.value, median_over(&tails_ns, over));
     let is_relevant = left_out > 0 || share >= MIN_SHARE || share_of_tail >= MIN_SHARE_OF_TAIL;
     is_relevant.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
-}
-
-/// Returns how often a message with its answer crosses the link.
-fn crossings(case: &CaseSummary) -> f64 {
-    if case.case.primary().load.is_one_way() { 1.0 } else { 2.0 }
 }
 
 /// Returns the case of the counter-experiment; `None` if the CPUs were already kept awake.

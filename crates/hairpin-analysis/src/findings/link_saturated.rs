@@ -23,7 +23,6 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the latency is then the wait in a queue that the sender filled, and the sender causes the losses",
 };
 
-/// Name of the link stage that holds the queue.
 const QUEUE_STAGE: &str = "queue";
 /// Minimum share of the latency, or of dropped packets, to report.
 const MIN_SHARE: f64 = 0.1;

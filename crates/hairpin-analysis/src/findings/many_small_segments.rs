@@ -24,7 +24,6 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "each write becomes a packet with its own headers, which both kernels process",
 };
 
-/// Minimum ratio of segments sent to segments needed.
 const MIN_RATIO: f64 = 10.0;
 /// Payload that fits any segment: the IPv6 minimum MTU (RFC 8200, 1280 bytes) minus headers.
 const MIN_SEGMENT_BYTES: f64 = 1_220.0;

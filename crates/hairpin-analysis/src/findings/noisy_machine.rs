@@ -26,7 +26,6 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "other programs add tails, move medians either way, and make runs differ",
 };
 
-/// Minimum share of rounds to report.
 const MIN_ROUNDS_SHARE: f64 = 0.1;
 const MIN_STEAL: f64 = 0.01;
 const MIN_OTHERS: f64 = 0.1;
@@ -37,7 +36,6 @@ const MIN_PREEMPTIONS: u64 = 10;
 /// Minimum effect on the medians for a warning; noise in half of the rounds also suffices.
 const MIN_EFFECT: f64 = 0.03;
 
-/// A round with its signs of noise.
 type NoisyRound<'r> = (&'r RoundRecord, &'r Measured, Vec<Key>);
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
@@ -68,7 +66,6 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     vec![by_sign.into_iter().fold(finding, |finding, (sign, seen)| finding.with(sign, seen.len() as f64))]
 }
 
-/// Returns the signs of noise in a round.
 fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Vec<Key> {
     let noise = &measured.noise;
     let cpus = run.environment().cpus_online.max(1) as f64;

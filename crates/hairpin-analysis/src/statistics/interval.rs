@@ -30,7 +30,6 @@ pub const MIN_ROUNDS: usize = 5;
 pub const MIN_ROUNDS_FOR_VERDICT: usize = 4;
 /// Minimum number of evidence rounds for an interval: with two, Student's t (one degree of freedom) is 12.7.
 const MIN_EVIDENCE_ROUNDS: usize = 3;
-/// Minimum number of rounds for [`MAX_BATCHES`].
 const MIN_ROUNDS_FOR_MAX_BATCHES: usize = 16;
 /// Number of batches with at least [`MIN_ROUNDS_FOR_MAX_BATCHES`] rounds, and with fewer.
 const MAX_BATCHES: usize = 8;
@@ -57,7 +56,6 @@ pub struct Over {
     pub span_s: f64,
     /// One minus the confidence.
     pub alpha: f64,
-    /// Minimum number of rounds for an interval.
     pub min_rounds: usize,
 }
 
@@ -116,7 +114,6 @@ pub struct Estimate {
     errors: Vec<(f64, u32)>,
     /// Standard deviation of the variation that is slower than the run.
     floor: f64,
-    /// Why the estimate has no interval.
     why: Option<NoInterval>,
     /// Outer bounds, with or without an interval: the batches' range, extended by its width on both sides.
     widest: Option<(f64, f64)>,

@@ -28,7 +28,6 @@ pub(super) struct Ack {
     pub(super) at_ns: u64,
     /// When the acknowledgment was captured leaving the other end; `None` without a capture there.
     pub(super) left_ns: Option<u64>,
-    /// The first newly acknowledged byte.
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
     /// A pure acknowledgment, without payload; for kernel timestamps see [`Direction::classify_acks`].
@@ -39,13 +38,11 @@ pub(super) struct Direction<'t> {
     pub(super) from: End,
     /// Calls that wrote bytes of this direction, in order.
     pub(super) writes: Vec<&'t Call>,
-    /// Calls that read bytes of this direction.
     pub(super) reads: Vec<&'t Call>,
     /// In order of departure, including retransmissions; empty without retransmissions.
     all_segments: Vec<Segment>,
     /// First transmissions, in byte order.
     pub(super) first_sent: Vec<Segment>,
-    /// Size of the largest of these.
     largest_bytes: u64,
     /// When each of these arrived, first or sent again, by the capture at the receiver.
     first_seen_ns: Vec<Option<u64>>,
@@ -54,7 +51,6 @@ pub(super) struct Direction<'t> {
     received: Vec<&'t Stamp>,
     /// The shortest travel time of a segment, in ns; 0 if unknown.
     pub(super) travel_ns: u64,
-    /// The longest travel time of a segment, in ns.
     pub(super) longest_travel_ns: u64,
     /// Whether the segments are packets captured on an interface.
     captured: bool,
@@ -179,7 +175,6 @@ impl<'t> Direction<'t> {
         before.iter().rev().take(MAX_IN_FLIGHT).find(is_small).map(|segment| segment.end_byte)
     }
 
-    /// Returns the first transmissions with bytes in the range.
     pub(super) fn first_sent_with(&self, bytes: &Range<u64>) -> &[Segment] {
         let first = self.first_sent.partition_point(|segment| segment.end_byte <= bytes.start);
         let end = self.first_sent.partition_point(|segment| segment.first_byte < bytes.end);
@@ -232,14 +227,12 @@ impl<'t> Direction<'t> {
     }
 }
 
-/// Returns the calls with bytes in the range; `calls` are in byte order.
 fn calls_with<'a, 't>(calls: &'a [&'t Call], bytes: &Range<u64>) -> &'a [&'t Call] {
     let first = calls.partition_point(|call| call.end_byte <= bytes.start);
     let end = calls.partition_point(|call| call.first_byte < bytes.end);
     &calls[first.min(end)..end]
 }
 
-/// Returns the calls of this kind that carried bytes.
 pub(super) fn calls_of_kind(end: &EndTrace, kind: CallKind) -> Vec<&Call> {
     end.calls.iter().filter(|call| call.kind == kind && call.end_byte > call.first_byte).collect()
 }

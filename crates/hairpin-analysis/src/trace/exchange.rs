@@ -62,7 +62,6 @@ pub(super) struct ConnectionWait {
 }
 
 impl Reading<'_> {
-    /// Returns the answered exchanges.
     pub(super) fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
         let trace = self.trace;
         let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);

@@ -92,7 +92,7 @@ impl Reading<'_> {
         // Packets with bytes of the exchange or sent during it are already among its events.
         let before = all.into_iter().flatten().filter(|packet| packet.at_ns < extent.began_ns);
         before
-            .filter(|packet| packet.syn || is_ack(packet))
+            .filter(|packet| packet.syn || packet.first_byte == packet.end_byte && packet.ack_byte.is_some())
             .flat_map(|packet| packet_events(extent, packet))
             .collect()
     }
@@ -152,10 +152,6 @@ fn call_event(extent: &Extent, end: End, call: &Call) -> Event {
         first_byte: extent.byte(from, call.first_byte),
         end_byte: extent.byte(from, call.end_byte),
     }
-}
-
-fn is_ack(packet: &Packet) -> bool {
-    packet.first_byte == packet.end_byte && packet.ack_byte.is_some()
 }
 
 /// Returns the events of a packet: usually one; a segment can also carry a FIN.

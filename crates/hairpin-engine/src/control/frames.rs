@@ -14,11 +14,9 @@ use serde::de::DeserializeOwned;
 use super::patience::wait;
 use super::{Control, ControlError, Message};
 
-/// Time-out for sending a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of the length field before a message.
 const LENGTH_BYTES: usize = 4;
-/// Maximum bytes per read.
 const MAX_READ_BYTES: usize = 64 << 10;
 /// Maximum bytes per write: a pipe that polls as writable has room for `PIPE_BUF` bytes (pipe(7)), so no write blocks.
 const MAX_WRITE_BYTES: usize = 4096;

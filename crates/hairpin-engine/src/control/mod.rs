@@ -97,10 +97,8 @@ impl From<Progress> for [u64; 5] {
 
 /// A carrier of messages between two ends.
 pub trait Control: Send {
-    /// Sends a message.
     fn send(&mut self, message: &Message) -> Result<(), ControlError>;
 
-    /// Receives the next message.
     fn receive(&mut self, within: Duration) -> Result<Message, ControlError>;
 
     /// Whether [`Control::receive`] can proceed: a message has begun to arrive, or the other end closed the channel.

@@ -128,7 +128,6 @@ impl Client<'_> {
         Ok(ClientEnd { client_result, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
     }
 
-    /// Runs a one-way round.
     pub(crate) fn run_one_way(mut self) -> Result<OneWayEnd, Failure> {
         one_way::check(self.order.case.primary(), self.card)?;
         let (clock, order, card) = (&self.host.clock, self.order, self.card);

@@ -65,7 +65,6 @@ pub(super) trait Peer {
     fn name(&self) -> &'static str;
 }
 
-/// One end of a one-way load.
 pub(super) struct OneWay<'a> {
     pub(super) clock: &'a RealClock,
     pub(super) order: &'a RoundOrder,
@@ -75,7 +74,6 @@ pub(super) struct OneWay<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// The counts of one end.
 pub(super) struct EndCounts {
     pub(super) streamed: Streamed,
     pub(super) system_calls: Option<u64>,
@@ -182,7 +180,6 @@ impl OneWay<'_> {
         (self.order.case.primary().direction == Direction::Up) == (self.end == End::Client)
     }
 
-    /// Runs the load of this end.
     pub(super) fn run(
         &self,
         wires: &mut [Box<dyn Wire>],
@@ -409,7 +406,6 @@ struct ControlMarks<'a> {
     peer: &'a mut dyn Peer,
     /// Set when the user ends the run.
     user: &'a AtomicBool,
-    /// Set to end the load at this end.
     ended: &'a AtomicBool,
     /// Whether this end is a client that receives: it tells the sender when the user ends the run.
     reports_interrupt: bool,

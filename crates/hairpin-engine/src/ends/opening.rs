@@ -61,7 +61,6 @@ fn has_answers(case: &Case) -> bool {
         && flow.connection_use != ConnectionUse::Shared
 }
 
-/// The addresses of a server that has only `at`.
 fn only(at: SocketAddr) -> ServerAddresses {
     let (v4, v6) = match at.ip() {
         IpAddr::V4(v4) => (v4, Ipv6Addr::UNSPECIFIED),
@@ -127,7 +126,6 @@ pub(super) fn wire_of_all(end: End, wires: Vec<Box<dyn Wire>>, setup: &Setup) ->
     join(wires, setup, end == End::Client).map_err(|error| unopened(end, &error))
 }
 
-/// Adds the event counts of `others` to `facts`.
 pub(crate) fn add_events<'f>(facts: &mut Vec<Fact>, others: impl Iterator<Item = &'f Fact>) {
     for event in others.filter(|fact| fact_names::EVENTS.contains(&fact.name.as_str())) {
         let own = facts.iter_mut().find(|own| own.name == event.name);

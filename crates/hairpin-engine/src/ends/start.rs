@@ -155,13 +155,11 @@ impl Server {
         channel.map(|channel| channel as _).ok_or_else(|| ControlError::Closed.failure("the server"))
     }
 
-    /// Sends a message.
     pub fn send(&mut self, message: &Message) -> Result<(), Failure> {
         let sent = self.channel()?.send(message);
         sent.map_err(|error| self.with_exit_status(&error))
     }
 
-    /// Receives the next message.
     pub fn receive(&mut self) -> Result<Message, Failure> {
         let patience = self.patience;
         self.receive_within(patience)

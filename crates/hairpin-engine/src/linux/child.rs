@@ -85,7 +85,6 @@ pub(crate) fn limit(error: &io::Error) -> &'static str {
     }
 }
 
-/// Reads the order, in the child.
 pub(crate) fn receive_order<Order: DeserializeOwned>() -> Result<Order, String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|error| format!("cannot read the order: {error}"))?;

@@ -86,7 +86,6 @@ fn throttled_ns(folder: &Path) -> Option<u64> {
     Some(parse(&fs::read_to_string(folder.join("cpu.stat")).ok()?).ns)
 }
 
-/// A control group with a quota.
 #[derive(Debug, PartialEq)]
 struct Group {
     folder: PathBuf,

@@ -25,7 +25,6 @@ pub(crate) struct Drops {
     after: Reading,
 }
 
-/// The interfaces whose drops are counted.
 #[derive(Clone, Debug, PartialEq)]
 enum InterfaceFilter {
     All,

@@ -59,7 +59,6 @@ pub fn read(engine: &Engine) -> Environment {
     }
 }
 
-/// Boot id of the kernel (random(4)).
 pub fn boot_id() -> Option<String> {
     text("/proc/sys/kernel/random/boot_id")
 }
@@ -144,7 +143,6 @@ fn scheduling(stat: &str) -> Option<String> {
     ((nice, policy) != (0, 0)).then(|| format!("{}, nice {nice}", POLICIES.get(policy).unwrap_or(&"unknown policy")))
 }
 
-/// See [`Environment::frequency_limit`].
 fn frequency_limit(folder: &Path) -> Option<f64> {
     let khz = |name: &str| text(folder.join(name))?.parse::<f64>().ok().filter(|khz| *khz > 0.0);
     Some(khz("scaling_max_freq")? / khz("cpuinfo_max_freq")?).filter(|share| *share < 0.995)

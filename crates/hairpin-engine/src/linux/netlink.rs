@@ -115,7 +115,6 @@ impl Netlink {
         self.ask(request, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
     }
 
-    /// Sets the TCP congestion control of the route for an address.
     pub(super) fn set_congestion_control(
         &mut self,
         index: u32,

@@ -15,7 +15,6 @@ use rustix::net::{
 
 use crate::wait::readable;
 
-/// Interval between checks for a socket.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The descriptor over which a process receives sockets.
@@ -23,9 +22,7 @@ pub type Sockets = OwnedFd;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// See [`PassedSocket::Accepted`].
     Accepted,
-    /// See [`PassedSocket::Confirmed`].
     Confirmed(Option<IpHeader>),
 }
 

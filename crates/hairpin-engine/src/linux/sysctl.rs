@@ -37,13 +37,11 @@ pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
 
 /// The values of the requested settings in the calling thread's network namespace.
 pub(crate) fn facts(sysctls: &Sysctls) -> Vec<Fact> {
-    let fact = |name: &str| Fact::word(&format!("{FACT_PREFIX}{name}"), read(name));
+    let fact = |name: &str| {
+        let text = fs::read_to_string(file_of(name)).unwrap_or_default();
+        Fact::word(&format!("{FACT_PREFIX}{name}"), text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
     sysctls.iter().map(|(name, _)| fact(name)).collect()
-}
-
-fn read(name: &str) -> String {
-    let text = fs::read_to_string(file_of(name)).unwrap_or_default();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The first setting that differs from the request: its name, the requested value and the actual value.

@@ -24,7 +24,6 @@ const MIN_CAPTURED_BYTES: usize = 54;
 /// Ports from here on are given to clients (RFC 6335, section 6; Linux begins lower).
 const FIRST_CLIENT_PORT: u16 = 32_768;
 
-/// A frame as a capture has it.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedFrame<'f> {
     /// Since 1970-01-01 UTC.
@@ -32,9 +31,7 @@ pub struct CapturedFrame<'f> {
     /// The interface, as the capture numbers it.
     pub interface: u32,
     pub layer: LinkLayer,
-    /// The captured bytes.
     pub bytes: &'f [u8],
-    /// Length on the interface.
     pub length_bytes: u32,
     /// Whether this host sent the frame, if its layer does not say.
     pub is_outgoing: Option<bool>,
@@ -106,7 +103,6 @@ impl Connections {
         self.observed.not_tcp += 1;
     }
 
-    /// Counts packets that the capture lost.
     pub fn add_lost(&mut self, packets: u64) {
         self.observed.lost_by_capture += packets;
     }

@@ -13,7 +13,6 @@ use super::headers::LinkLayer;
 
 /// Blocks must fit into the reader's buffer. The longest packet of the kernel has 64 KiB and more with `gso_max_size`.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Maximum number of interfaces of a file.
 const MAX_INTERFACES: usize = 4096;
 
 /// An interface of a file: its link type, and how its times are counted.
@@ -31,15 +30,11 @@ struct Reading {
     interfaces: Vec<FileInterface>,
     /// Number of frames of each unsupported link type.
     unsupported: HashMap<i32, u64>,
-    /// The one interface of a pcap file.
     pcap: Option<FileInterface>,
     is_big_endian: bool,
 }
 
 /// Reads a capture. A file that ends within a block, or has a damaged one, is read up to there.
-///
-/// # Errors
-/// If it is no capture file, or no frame of it can be read.
 pub fn read<'r>(source: impl Read + Send + 'r) -> Result<ObservedPackets, Failure> {
     let mut reader = create_reader(BUFFER_BYTES, source).map_err(|error| not_a_capture(&error))?;
     let mut reading = Reading::default();

@@ -5,13 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::big_endian::{half, word};
 
-/// Ethertype of IPv4.
 pub(crate) const IPV4: u16 = 0x0800;
-/// Ethertype of IPv6.
 pub(crate) const IPV6: u16 = 0x86dd;
-/// Protocol number of TCP.
 pub(crate) const TCP: u8 = 6;
-/// Protocol number of UDP.
 pub(crate) const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
@@ -87,7 +83,6 @@ pub(crate) struct Headers {
     pub(crate) is_outgoing: Option<bool>,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
-    /// Length of the header before the IP packet.
     pub(crate) link_bytes: usize,
     /// The identification of an IPv4 packet, which tells a retransmission from a second copy; 0 for IPv6.
     pub(crate) identification: u16,
@@ -122,7 +117,6 @@ pub(crate) struct Segment {
     pub(crate) payload_bytes: u64,
 }
 
-/// Options of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SynOptions {
     /// Bits by which later windows of this sender are shifted (RFC 7323, section 2).

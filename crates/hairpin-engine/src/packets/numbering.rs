@@ -32,7 +32,6 @@ impl Numbering {
         Self { zero, end: 0, closed_at: None, window_shift: None, has_syn: false }
     }
 
-    /// Whether this SYN begins the direction.
     pub(crate) fn begins_with(&self, syn: &Segment) -> bool {
         self.zero == syn.sequence.wrapping_add(1)
     }
@@ -53,7 +52,6 @@ impl Numbering {
         u64::try_from(place.max(0)).unwrap_or(u64::MAX).min(self.closed_at.unwrap_or(u64::MAX))
     }
 
-    /// The byte range of the segment's payload.
     pub(crate) fn range(&mut self, segment: &Segment) -> (u64, u64) {
         let place = self.position(segment.sequence.wrapping_add(u32::from(segment.syn)));
         let (first, end) = (self.bounded(place), self.bounded(place + segment.payload_bytes as i128));

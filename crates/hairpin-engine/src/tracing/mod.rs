@@ -26,7 +26,6 @@ pub enum Observed<'w, C> {
     Sampled(Box<SamplingWire<'w, C>>),
 }
 
-/// What was observed.
 #[derive(Debug, Default)]
 pub struct WireObservations {
     /// `None` if the round is not traced.
@@ -59,7 +58,6 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
         }
     }
 
-    /// Ends the observation.
     pub fn finish(self) -> Result<WireObservations, Failure> {
         let observed = match self {
             Self::Plain(_) => Ok(WireObservations::default()),

@@ -76,7 +76,6 @@ impl TraceObserver {
     }
 }
 
-/// The observations of a round.
 pub struct TraceObservations {
     origin_ns: u64,
     captured: Result<(Captured, Option<Captured>), WhyNot>,
@@ -127,7 +126,6 @@ pub struct TraceInput<'a> {
     pub samples: &'a Samples,
     /// The origin of the samples' times, on the engine's clock in ns.
     pub began_ns: u64,
-    /// The facts of the client's wire.
     pub client_facts: &'a [Fact],
 }
 

@@ -138,7 +138,6 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         .plan(&candidates, capabilities, |card| Case::ping_pong(card.name), planned)
 }
 
-/// The warm-up that `auto` selects.
 pub(super) fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
     let large = case.primary().load.size_bytes().max(case.primary().load.reply_size_bytes()) > LARGE_BYTES;
     let is_closed_loop = case.primary().load.rate_per_s().is_none();

@@ -90,6 +90,9 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         let extent = extent.unwrap_or(Extent::Count(links::count(DEFAULT_COUNT, travel_ns)));
         sequence::template(case, [Extent::Count(WARM_UP_CONNECTIONS), extent], knobs, capabilities)
     };
+    let of_each = |card: &Card| {
+        Case::ping_pong(card.name).with(|case| case.primary_mut().connection_use = ConnectionUse::PerMessage)
+    };
     Combinations::default()
         .with_sizes(knobs)
         .in_circumstances(knobs, capabilities, |_| true)?
@@ -103,9 +106,5 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
                 .collect()
         })
         .with_replicates(knobs)
-        .plan(&candidates, capabilities, |card| of_each(card.name), planned)
-}
-
-fn of_each(transport: &str) -> Case {
-    Case::ping_pong(transport).with(|case| case.primary_mut().connection_use = ConnectionUse::PerMessage)
+        .plan(&candidates, capabilities, of_each, planned)
 }

@@ -96,7 +96,6 @@ const SPINNING: SurveyLine = SurveyLine {
     ..PATH
 };
 
-/// The survey's table.
 pub const LINES: &[SurveyLine] = &[
     PATH,
     WAKING,

@@ -141,7 +141,6 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// Prints a property of the loads.
 fn print_load(repeat: &Repeat, usual: &str, of: fn(&Flow) -> String) -> Vec<String> {
     repeat.values(usual, |case| case.loads().into_iter().map(of).collect::<Vec<_>>())
 }
@@ -381,7 +380,6 @@ fn load_waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
     }
 }
 
-/// Returns the flows of every requested load.
 fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>>, Refused> {
     let mut carriers = selection::candidates(knobs, "load-transport", capabilities)?;
     if !knobs.is_given("load-transport") {
@@ -394,7 +392,6 @@ fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>
     Ok(names::distinct(loads))
 }
 
-/// Returns the load in these directions, given the upward flow.
 fn in_directions(up: &Flow, way: LoadWays) -> Vec<Flow> {
     let down = Flow { direction: Direction::Down, ..up.clone() };
     match way {

@@ -79,7 +79,6 @@ const KNOBS: &[Knob] = &[
 
 /// Time for all rounds, in ns.
 const TARGET_NS: u64 = 40 * SECOND_NS;
-/// The same with `--quick`, in ns.
 const QUICK_TARGET_NS: u64 = 7 * SECOND_NS;
 /// Measured time of a round, in ns: at least this, and at most [`links::LASTS_NS`].
 const MIN_ROUND_NS: u64 = 50_000_000;
@@ -165,7 +164,6 @@ fn could_matter(card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> 
         && (card.reach != Reach::Network || possible::is_ipv6(card) == is_ipv6)
 }
 
-/// Refuses needs that no transport can meet.
 fn refuse_contradictions(needs: &Needs, link: &KnownLink) -> Result<(), Refused> {
     let Needs { size_bytes, rate_per_s, reply, .. } = *needs;
     let bytes_per_s = size_bytes as f64 * rate_per_s;

@@ -30,7 +30,6 @@ pub struct OwnAccount {
     _lock: File,
 }
 
-/// A server and its account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub address: SocketAddr,
@@ -70,9 +69,6 @@ impl Accounts {
     }
 
     /// Lists the servers with their accounts, sorted by address.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
     pub fn listed(&self) -> io::Result<Vec<Listed>> {
         let listed = |address| Listed {
             address,
@@ -121,17 +117,11 @@ impl Accounts {
 
 impl OwnAccount {
     /// Reads the account; empty if the file does not exist.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn read(&self) -> io::Result<Account> {
         read_account(&self.path)
     }
 
     /// Writes the account.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn keep(&self, book: &Account) -> io::Result<()> {
         write(&self.path, &serde_json::to_string(book).expect("it has only string keys"))
     }

@@ -18,12 +18,10 @@ use crate::ticket::Secret;
 
 const KEY_FILE: &str = "server-key.json";
 const TICKETS_FOLDER: &str = "tickets";
-/// Maximum size of a state file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Time after which the files of expired tickets and ended servers are removed, in seconds.
 pub(super) const RETENTION_S: u64 = 30 * 24 * 3600;
 const MAX_TICKETS: usize = 10_000;
-/// Lifetime of a named ticket, in seconds.
 const NAMED_LIFETIME_S: u64 = 365 * 24 * 3600;
 /// A named ticket that expires sooner is replaced, in seconds.
 const MIN_NAMED_LIFETIME_S: u64 = 24 * 3600;
@@ -72,9 +70,6 @@ impl State {
     }
 
     /// Reads the server's certificate and key. Generates them at the first start.
-    ///
-    /// # Errors
-    /// The key cannot be read, generated or written.
     pub fn identity(&self) -> io::Result<Identity> {
         let path = self.0.join(KEY_FILE);
         let text = match found(read(&path))? {
@@ -98,9 +93,6 @@ impl State {
     }
 
     /// Creates a ticket.
-    ///
-    /// # Errors
-    /// The system provides no random bytes, or the ticket cannot be written.
     pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<AcceptedTicket> {
         self.create(expires_unix_s, limits, None, false)
     }
@@ -114,9 +106,6 @@ impl State {
     }
 
     /// Like [`State::named_ticket`], for all names of a file, which alone accepts these tickets.
-    ///
-    /// # Errors
-    /// As [`State::named_ticket`].
     pub fn named_tickets(&self, names: &[&str]) -> io::Result<Vec<AcceptedTicket>> {
         self.of_names(names, true)
     }
@@ -137,9 +126,6 @@ impl State {
     }
 
     /// Saves the ticket with other limits.
-    ///
-    /// # Errors
-    /// The ticket cannot be written.
     pub fn with_limits(&self, ticket: AcceptedTicket, limits: Limits) -> io::Result<AcceptedTicket> {
         let AcceptedTicket { secret, expires_unix_s, name, is_of_file, .. } = &ticket;
         let secret = Base64(secret.0.to_vec());
@@ -167,9 +153,6 @@ impl State {
 
     /// Returns the tickets that have not expired. Removes the files of tickets that expired more than 30 days ago;
     /// files of recently expired tickets stay, because the clock may be wrong. Skips invalid files.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
     pub fn tickets(&self) -> io::Result<Vec<AcceptedTicket>> {
         self.tickets_at(now_unix_s())
     }
@@ -190,9 +173,6 @@ impl State {
     }
 
     /// Returns the ticket with that untrusted name; `None` if unknown. The ticket may have expired.
-    ///
-    /// # Errors
-    /// The ticket's file cannot be read.
     pub fn taken(&self, id: &str) -> io::Result<Option<AcceptedTicket>> {
         if !is_id(id) {
             return Ok(None);
@@ -202,9 +182,6 @@ impl State {
     }
 
     /// Revokes the ticket of that name. Returns whether the ticket existed.
-    ///
-    /// # Errors
-    /// The ticket's file cannot be removed.
     pub fn revoke(&self, id: &str) -> io::Result<bool> {
         if !is_id(id) {
             return Ok(false);

@@ -20,7 +20,6 @@ use crate::stages;
 use crate::stages::queue::{DEFAULT_PACKETS, Limit};
 use crate::word::{Requirement, Word};
 
-/// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 100_000;
 
 /// Minimum MTU: that of IPv4 (RFC 791).
@@ -80,7 +79,6 @@ struct Setting {
     value: Range<usize>,
 }
 
-/// What a word sets.
 enum What {
     Mtu,
     Word(&'static Word),
@@ -106,7 +104,6 @@ impl ProfileLine<'_> {
         ProfileError { text: self.0.to_owned(), range, problem: problem.into(), hint: hint.into() }
     }
 
-    /// The byte ranges of the words.
     fn words(&self) -> Vec<Range<usize>> {
         let start = self.0.as_ptr() as usize;
         self.0

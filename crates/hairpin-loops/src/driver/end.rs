@@ -20,7 +20,6 @@ const CALLS_ALONE: usize = 64;
 /// turn get the time of its beginning.
 const WAITING_TURN_NS: u64 = 200_000;
 
-/// How an end waits for its wires.
 enum Waits {
     Together(WireSet),
     /// The end waits inside calls on the only wire, or never waits. Holds the indices of the open wires.
@@ -41,7 +40,6 @@ pub(super) struct End<'a, C> {
     pub(super) wires: Vec<Transfer>,
     pub(super) total: Transfer,
     pub(super) times: TimesOfMessages,
-    /// Maximum calls per turn.
     pub(super) calls_per_turn: usize,
     turn_began_ns: u64,
     time_line: TimeLine,

@@ -7,7 +7,6 @@ use hdrhistogram::Histogram;
 /// Gaps between messages that were due at different times.
 #[derive(Debug)]
 pub(super) struct Gaps {
-    /// Intended mean gap, in ns.
     pub(super) nominal_ns: f64,
     gaps: Histogram<u64>,
     below_half: u64,

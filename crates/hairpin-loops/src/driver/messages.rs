@@ -37,7 +37,6 @@ pub(super) fn nonce_of(message: &[u8]) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub(super) phase: Phase,
-    /// The number of the first message in its phase.
     pub(super) first: u64,
     pub(super) count: u64,
     /// On a byte stream, the number of the next timestamped message, at least `first`.
@@ -64,7 +63,6 @@ pub(super) struct Messages {
     stamped: Vec<usize>,
     /// The timestamp of the last offer.
     pub(super) stamped_ns: u64,
-    /// Set if messages have codes.
     codes: Option<Codes>,
     /// The nonce at the end of messages with boundaries; 0 if the messages have no room for a nonce.
     nonce: u64,
@@ -74,7 +72,6 @@ pub(super) struct Messages {
 pub(super) const NEVER: u64 = 1 << 60;
 
 impl Messages {
-    /// Creates a buffer for `batch` messages of `size` bytes.
     pub(super) fn new(size: usize, batch: usize, boundaries: bool, observer: Observer) -> Result<Self, DriverError> {
         let least = if boundaries { HEADER_BYTES } else { 1 };
         if size < least {

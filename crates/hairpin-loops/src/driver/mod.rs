@@ -232,5 +232,4 @@ pub trait Marks {
 pub const LOOK_NS: u64 = 50_000_000;
 /// Bytes that a sender may send before it is known that they arrive.
 pub const UNGRANTED_BYTES: u64 = 1 << 20;
-/// Interval of progress reports, in ns.
 pub const PROGRESS_NS: u64 = 100_000_000;

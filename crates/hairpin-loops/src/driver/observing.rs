@@ -21,7 +21,6 @@ use tracing::subscriber::DefaultGuard;
 use crate::linux::system::time::monotonic_ns;
 use crate::linux::temporary_file;
 
-/// An observer in a loop.
 pub trait Observe {
     /// Whether messages are observed. If not, the loop is compiled without the calls below.
     const EACH: bool;

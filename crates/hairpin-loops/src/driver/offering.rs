@@ -73,7 +73,6 @@ pub fn offer(
 }
 
 impl<C: Clock> Offering<'_, C> {
-    /// Sends on all wires.
     pub(super) fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let mut messages = Messages::new(self.size_bytes, 1, self.boundaries, Observer::Recorder)?;
         messages.take_codes(wires);

@@ -5,7 +5,6 @@ use hairpin_transports::Wire;
 
 /// Maximum number of readings. When it is reached, every second reading is dropped.
 pub const MAX_READINGS: usize = 512;
-/// Initial interval of readings, in ns.
 const INITIAL_INTERVAL_NS: u64 = 20_000_000;
 
 /// Readings of the kernel's state of a connection.

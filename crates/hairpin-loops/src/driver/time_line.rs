@@ -1,7 +1,6 @@
 //! Bytes by time interval, in a bounded number of equal intervals.
 
 pub const MAX_INTERVALS: usize = 1024;
-/// Initial width of an interval, in ns.
 pub const FIRST_WIDTH_NS: u64 = 1_000_000;
 
 /// The bytes in each interval since the first byte. When there are too many intervals, pairs are merged.

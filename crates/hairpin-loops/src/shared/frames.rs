@@ -10,7 +10,6 @@ use crate::message::patterned;
 pub const HEAD_BYTES: usize = 8;
 /// Maximum bytes of a frame after its header, except for bulk data.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Maximum bytes of a bulk data frame after its header.
 const MAX_BULK_BYTES: usize = 16 << 20;
 /// Maximum bytes per receive.
 const READ_BYTES: usize = 256 << 10;
@@ -34,10 +33,6 @@ impl FrameKind {
     pub fn is_bulk(self) -> bool {
         matches!(self, Self::RampData | Self::Data)
     }
-
-    fn most_bytes(self) -> usize {
-        if self.is_bulk() { MAX_BULK_BYTES } else { MAX_MESSAGE_BYTES }
-    }
 }
 
 pub fn frame(kind: FrameKind, bytes: &[u8]) -> Vec<u8> {
@@ -48,7 +43,6 @@ pub fn frame(kind: FrameKind, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Bytes that are not a frame.
 #[derive(Debug, thiserror::Error)]
 #[error("bytes that are not a frame of this version: {0}")]
 pub struct NoFrame(&'static str);
@@ -134,7 +128,6 @@ impl Outgoing {
     }
 }
 
-/// Received frames.
 #[derive(Debug)]
 pub enum ReceivedFrame<'b> {
     /// Bytes of bulk data, either of the ramp or measured.
@@ -168,7 +161,6 @@ pub enum ReadError {
     /// The connection failed.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The bytes are not a frame.
     #[error(transparent)]
     NoFrame(#[from] NoFrame),
 }
@@ -186,7 +178,6 @@ impl Incoming {
         answer
     }
 
-    /// Parses received bytes.
     pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(ReceivedFrame<'_>)) -> Result<(), NoFrame> {
         while !bytes.is_empty() {
             let Some((kind, left)) = self.open else {
@@ -229,6 +220,7 @@ fn parse_header(head: &[u8]) -> Result<(FrameKind, usize), NoFrame> {
         return Err(NoFrame("a header whose reserved bytes are not zero"));
     }
     let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
-    let length = usize::try_from(length).ok().filter(|length| *length <= kind.most_bytes());
+    let most_bytes = if kind.is_bulk() { MAX_BULK_BYTES } else { MAX_MESSAGE_BYTES };
+    let length = usize::try_from(length).ok().filter(|length| *length <= most_bytes);
     Ok((kind, length.ok_or(NoFrame("a frame that is too long"))?))
 }

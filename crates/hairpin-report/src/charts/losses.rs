@@ -53,13 +53,10 @@ pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
     entries.push(("key-part received".to_owned(), "received".to_owned()));
     html.push_str(&legend(entries));
     if lossy < all {
-        let _ = write!(html, "<p class=\"caption\">The other {} lost nothing.</p>", cases(all - lossy));
+        let others = nbsp(&quantities::counted((all - lossy) as u64, "case"));
+        let _ = write!(html, "<p class=\"caption\">The other {others} lost nothing.</p>");
     }
     Some(html)
-}
-
-fn cases(count: usize) -> String {
-    nbsp(&quantities::counted(count as u64, "case"))
 }
 
 /// Returns the losses by cause, in drawing order, without zeros.

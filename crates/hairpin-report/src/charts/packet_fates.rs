@@ -7,7 +7,6 @@ use hairpin_model::{DirectionRecord, DroppedPacket, quantities};
 use super::over_time::{Span, look_of_stage};
 use crate::page_text::nbsp;
 
-/// Height of a lane, in pixels.
 const LANE_HEIGHT: f64 = 30.0;
 /// Marks closer than this share of the plot are merged, so that a lane has at most about a hundred marks.
 const MIN_GAP: f64 = 0.008;

@@ -12,7 +12,6 @@ use super::series::SeriesStyle;
 use super::svg::{down, escape, level, mark, percent, text, trimmed, upright};
 use crate::one_way::{Blocks, Panel, Series};
 
-/// Height of a plot, in pixels.
 const HEIGHT: f64 = 260.0;
 /// Width and height of the coordinate system of lines, which is stretched to the plot.
 const GRID: f64 = 1000.0;

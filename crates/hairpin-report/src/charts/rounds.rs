@@ -153,7 +153,6 @@ impl PanelAxes {
         mark("mark", looks.colour, [&x, &y], &words) + &also
     }
 
-    /// Draws a mark at the bottom for each failed round.
     fn failures(&self, row: &CaseSummary) -> String {
         let failed = row.failed_rounds_started_ns.iter().zip(&row.failed_rounds);
         failed.fold(String::new(), |mut html, (started_ns, cause)| {

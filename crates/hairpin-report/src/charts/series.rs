@@ -12,7 +12,6 @@ pub(crate) const COLOURS: usize = 8;
 /// Number of dashes; style.css has a class for each.
 pub(crate) const DASHES: usize = 4;
 
-/// The appearance of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeriesStyle {
     /// Colour and mark, from 0.

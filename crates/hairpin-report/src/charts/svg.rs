@@ -53,7 +53,6 @@ pub(crate) fn text(class: &str, x: impl Display, y: impl Display, text: &str) ->
     format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", escape(text))
 }
 
-/// Draws a mark with a title.
 pub(crate) fn mark(classes: &str, shape: usize, [x, y]: [&str; 2], title: &str) -> String {
     let title = escape(title);
     format!("<g class=\"{classes}\"><title>{title}</title><use href=\"#m{shape}\" x=\"{x}\" y=\"{y}\"/></g>")

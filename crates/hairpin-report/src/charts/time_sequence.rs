@@ -34,7 +34,6 @@ const TRACK_WIDTH: f64 = 13.0;
 /// Maximum characters in a line of text next to a bar, to fit a phone.
 const MAX_LETTERS: usize = 38;
 
-/// Returns the chart and its legend.
 pub(crate) fn chart(label: &str, sequence: &TimeSequence) -> String {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence).on_page();
@@ -145,7 +144,6 @@ impl<'s> Drawing<'s> {
         self.margins[usize::from(end == End::Server)]
     }
 
-    /// Records the vertical position of a time.
     fn record(&mut self, ns: i64, y: f64) {
         let ns = ns as f64;
         if self.places.last().is_none_or(|last| last.0 < ns) {
@@ -174,7 +172,6 @@ impl<'s> Drawing<'s> {
         }
     }
 
-    /// Writes text next to the line of an end.
     fn beside(&mut self, end: End, class: &str, text: &str, y: f64) {
         let (x, anchor, away) = match end {
             End::Client => ("0", "start", self.margin(end)),

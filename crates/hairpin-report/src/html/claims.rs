@@ -6,7 +6,7 @@ use hairpin_model::{ClaimsReport, JudgedClaim, JudgedRow, Source, TestRun};
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
-use super::template::{SCRIPT, STYLE, render_template};
+use super::template::render_template;
 use crate::claim_wording::{self, Picture};
 use crate::page_text::nbsp;
 use crate::wording;
@@ -14,15 +14,10 @@ use crate::wording;
 const PAGE: &str = include_str!("claims.html");
 
 /// Renders tested claims as a page.
-///
-/// # Panics
-/// Never: the template is part of this crate and a test renders it.
 pub fn render_claims(report: &ClaimsReport) -> String {
     let mut subtitle = vec![utc(report.started_unix_s)];
     subtitle.extend(claim_wording::footer(report));
     let view = context! {
-        style_html => STYLE,
-        script_html => SCRIPT,
         place => report.to.as_ref().map_or_else(|| "this machine".to_owned(), |host| format!("the path to {host}")),
         answer => nbsp(&claim_wording::answer(report)),
         partial => claim_wording::partial(report),

@@ -4,7 +4,7 @@ use hairpin_model::quantities::{duration, share};
 use hairpin_model::{ExplainedCause, ExplainedConnection, Explanation, TimeInState, TimeSequence};
 use minijinja::{Value, context};
 
-use super::template::{SCRIPT, STYLE, render_template};
+use super::template::render_template;
 use crate::charts::time_sequence as chart;
 use crate::exchange_states::placed;
 use crate::explanation::{answer, cost, figures, head, told, unions};
@@ -17,9 +17,6 @@ const PAGE: &str = include_str!("explanation.html");
 const MAX_CONNECTIONS: usize = 50;
 
 /// Renders an explanation as a page.
-///
-/// # Panics
-/// Never: the template is part of this crate and a test renders it.
 pub fn render_explanation(explanation: &Explanation) -> String {
     let (first, others) = match answer(explanation) {
         Ok((first, others)) => (Ok(first), others),
@@ -27,8 +24,6 @@ pub fn render_explanation(explanation: &Explanation) -> String {
     };
     let other = |cause: &ExplainedCause| context! { code => cause.code.word(), told => nbsp(&told(cause)) };
     let view = context! {
-        style_html => STYLE,
-        script_html => SCRIPT,
         subject => &explanation.subject,
         answer => nbsp(&first.map_or_else(str::to_owned, |cause| format!("{}.", cause.text.sentence))),
         fix => first.ok().map(|cause| nbsp(&format!("{}.", cause.text.fix))),

@@ -16,7 +16,6 @@ use crate::page_text::{command_words, nbsp};
 /// Maximum number of cases with a drawn round, over all links, so that the page stays small.
 const MAX_SHOWN: usize = 12;
 
-/// A case with the round that is drawn.
 type Drawn<'r> = (&'r CaseSummary, &'r ShownLink);
 
 /// Returns the links of the run in plan order. The round with the most drops is expanded, all others are collapsed.

@@ -32,14 +32,11 @@ use crate::page_text::{command_words, nbsp};
 use crate::{exchanges, findings, hosts, trust, wording};
 pub use claims::render_claims;
 pub use explanation::render_explanation;
-use template::{SCRIPT, STYLE, render_template};
+use template::render_template;
 
 const PAGE: &str = include_str!("page.html");
 
 /// Renders the run as a page.
-///
-/// # Panics
-/// Never: the template is part of this crate and a test renders it.
 pub fn render(run: &Run) -> String {
     render_template("page.html", PAGE, view(run))
 }
@@ -56,8 +53,7 @@ fn view(run: &Run) -> Value {
     let (lead, more, rest) = split_answer(run);
     let (sequences, sequences_left_out) = time_sequence::of(run);
     context! {
-        style_html => format!("{STYLE}{}", tab_rules(groups.len())),
-        script_html => SCRIPT,
+        tabs_html => tab_rules(groups.len()),
         symbols_html => svg::symbols(),
         title => format!("Hairpin: {}", run.plan.experiment),
         question => run.plan.question.clone(),
@@ -112,7 +108,6 @@ fn view(run: &Run) -> Value {
     }
 }
 
-/// The charts of groups, for those that have one.
 fn panels(groups: &[ladder::Group<'_>], chart: impl Fn(&ladder::Group<'_>) -> Option<String>) -> Value {
     let panel =
         |group: &ladder::Group<'_>| chart(group).map(|chart_html| context! { group => &group.name, chart_html });

@@ -125,7 +125,6 @@ fn time_cell(figure: Option<Figure>) -> Value {
     cell(&Unit::Time.text(key), Unit::Time.bounds(figure), key)
 }
 
-/// Returns a figure as text, its interval, and its sort key.
 fn cell(text: &str, interval: Option<String>, key: Option<f64>) -> Value {
     let interval = interval.map(|bounds| nbsp(&bounds).replace('-', "\u{2013}"));
     context! { text => nbsp(text), interval, key }

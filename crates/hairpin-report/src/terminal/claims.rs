@@ -108,9 +108,7 @@ fn labelled(page: &mut Page, label: &str, style: Style, text: &str) {
     page.item(&format!("{:ID_WIDTH$}{label:<8}", ""), style, text);
 }
 
-/// Width of the indentation of a row's lines.
 const ROW_INDENT: usize = ID_WIDTH + 2;
-/// Maximum width of a picture.
 const PICTURE_WIDTH: usize = 60;
 
 /// Shows a row: its verdict, the figures, the picture and the rule. A text in `told` is not repeated.

@@ -47,7 +47,6 @@ fn on_lines(name: &str) -> Vec<String> {
     }
 }
 
-/// Width of a part's time, with a space.
 const TIME_WIDTH: usize = 9;
 
 fn waterfall(page: &mut Page, band: &Band) {

@@ -206,7 +206,12 @@ fn neighbours(page: &mut Page, run: &Run) {
             page.paragraph(0, LEAD, title);
         }
         let room = page.look.width - label.chars().count();
-        let places: Vec<String> = chain.places().iter().map(|place| keep_on_one_line(place.text(), room)).collect();
+        // What fits one line is not broken.
+        let whole = |text: String| match text.chars().count() <= room {
+            true => text.replace(' ', page::NO_BREAK),
+            false => text,
+        };
+        let places: Vec<String> = chain.places().iter().map(|place| whole(place.text())).collect();
         page.item(&label, PLAIN, &places.join("; "));
         if let Some(note) = chain.beyond_p50() {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);
@@ -215,11 +220,6 @@ fn neighbours(page: &mut Page, run: &Run) {
     for line in trust::split_winners(run) {
         page.item("  ", PLAIN, &line);
     }
-}
-
-/// Prevents line breaks in text that fits one line.
-fn keep_on_one_line(text: String, room: usize) -> String {
-    if text.chars().count() <= room { text.replace(' ', page::NO_BREAK) } else { text }
 }
 
 fn all_findings(page: &mut Page, run: &Run) {

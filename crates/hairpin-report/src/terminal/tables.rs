@@ -27,7 +27,6 @@ struct TableSpec {
 }
 
 pub(super) struct Shown {
-    /// Name of the column.
     pub(super) name: &'static str,
     /// Show the interval instead of the value.
     interval: bool,
@@ -310,7 +309,6 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     }
 }
 
-/// Width of an exchange's time.
 const TIME_WIDTH: usize = 7;
 
 /// Shows set-up times and first messages if they are not columns, with one row per transport and two figures per

@@ -14,9 +14,6 @@ use crate::time_sequence::{chosen, traced};
 
 /// Renders the time sequences of the cases that `which` names (see [`crate::time_sequence::chosen`]). An untraced
 /// case has a note with a hint instead of a drawing.
-///
-/// # Errors
-/// If `which` names no case of the run.
 pub fn render_time_sequences(run: &Run, which: &str, look: &Look) -> Result<String, UnknownName> {
     let mut page = Page::new(*look);
     let rows = chosen(run, which)?;
@@ -165,7 +162,6 @@ impl Canvas<'_> {
     }
 }
 
-/// Truncates text to `columns` columns.
 fn truncate(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

@@ -1,13 +1,12 @@
 //! A tuning as text: the change that helps first, then a line for each.
 
+use hairpin_model::Figure;
 use hairpin_model::quantities::{DASH, duration, number, share};
 use hairpin_model::tuning::{TriedChange, TuneMetric, TuneVerdict, Tuning};
-use hairpin_model::{Figure, RangeNs};
 
 use super::look::Look;
 use super::page::{DIM, GOOD, LEAD, PLAIN, Page, WARN};
 
-/// Renders a tuning.
 pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
     let mut page = Page::new(*look);
     let value = |value: f64| shown(tuning.metric, value);
@@ -36,8 +35,10 @@ pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
             .measured_share
             .map(|part| format!(", {} of {}", share(part), what(tuning.metric)))
             .unwrap_or_default();
-        let predicted = change.predicted.as_ref().map(|range| range_of(tuning.metric, range));
-        let predicted = predicted.map(|text| format!("; predicted {text}")).unwrap_or_default();
+        let predicted = change.predicted.as_ref().map_or_else(String::new, |range| {
+            let [low, high] = [range.low, range.high].map(|value| shown(tuning.metric, value));
+            format!("; predicted {low} to {high}")
+        });
         let measured = match change.verdict {
             TuneVerdict::Helps => format!("saves {}{part}{predicted}", of(change.measured.as_ref())),
             TuneVerdict::Hurts => format!("hurts: saves {}{part}{predicted}", of(change.measured.as_ref())),
@@ -107,8 +108,4 @@ fn shown(metric: TuneMetric, value: f64) -> String {
         TuneMetric::Exchange | TuneMetric::Time if value < 0.0 => format!("-{}", duration(-value)),
         TuneMetric::Exchange | TuneMetric::Time => duration(value),
     }
-}
-
-fn range_of(metric: TuneMetric, range: &RangeNs) -> String {
-    format!("{} to {}", shown(metric, range.low), shown(metric, range.high))
 }

@@ -8,7 +8,6 @@ use hairpin_model::{TimeSequence, Wait};
 
 use super::waited_ns;
 
-/// One line of the drawing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SequenceLine {
     /// One event, or several similar ones.
@@ -32,7 +31,6 @@ pub(crate) struct Events {
     pub(crate) each_bytes: Option<i64>,
 }
 
-/// The time between two lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SequenceGap {
     pub(crate) from_ns: i64,

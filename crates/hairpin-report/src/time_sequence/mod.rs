@@ -56,9 +56,6 @@ fn words_of(case: &Case) -> [Option<String>; 2] {
 }
 
 /// Returns the cases that `which` names (see [`check`]). A remedy or label may name cases that were not traced.
-///
-/// # Errors
-/// If `which` is unknown.
 pub fn chosen<'r>(run: &'r Run, which: &str) -> Result<Vec<&'r CaseSummary>, UnknownName> {
     let mut traced = traced(run).into_iter().map(|(row, _)| row);
     check(which, run.cases.iter().map(|row| (&row.case, traced.clone().any(|traced| traced.id == row.id))))?;

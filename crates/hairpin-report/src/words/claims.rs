@@ -211,7 +211,10 @@ fn shows(reason: &Reason, row: Option<&JudgedRow>) -> String {
             format!("{case}: {}", cause.as_deref().unwrap_or("none of its rounds was measured"))
         }
         Reason::Invalid { case, reasons } => format!("{case} is invalid: {}", reasons.join("; ")),
-        Reason::NotPublished { needed } => format!("the published value is not {}", with_article(needed)),
+        Reason::NotPublished { needed } => {
+            let article = if needed.starts_with('o') { "an" } else { "a" };
+            format!("the published value is not {article} {needed}")
+        }
         Reason::WrongUnit { figure, unit } => {
             format!("the {} is published in {unit}, which is not a unit of this figure", figure_name(*figure))
         }
@@ -271,10 +274,6 @@ fn pattern(case: &str, [written, published]: [Option<&Writes>; 2], ended_ns: [Op
         "in a traced exchange of {case} the client wrote {written}, the last of it {last}, and had read the \
          answer {answer}.{other}"
     )
-}
-
-fn with_article(noun: &str) -> String {
-    format!("{} {noun}", if noun.starts_with('o') { "an" } else { "a" })
 }
 
 /// Returns `0.0406 ms`.

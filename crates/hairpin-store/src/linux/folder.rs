@@ -203,7 +203,6 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Whether the folder belongs to this process's effective user.
     pub(crate) fn is_owned_by_user(&self) -> io::Result<bool> {
         Ok(rustix::fs::fstat(&self.handle)?.st_uid == rustix::process::geteuid().as_raw())
     }
@@ -230,7 +229,6 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
     }
 
-    /// Removes an empty folder inside this one.
     pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)

@@ -9,7 +9,6 @@ pub enum Interest {
     Read,
     /// Room to send.
     Write,
-    /// Both.
     Both,
 }
 

@@ -26,7 +26,6 @@ pub struct Ready {
     pub writable: bool,
 }
 
-/// A wire with a [`Readiness`].
 struct Driven {
     token: usize,
     interest: Interest,
@@ -50,7 +49,6 @@ pub struct WireSet {
     epoll: Epoll,
     driven: Vec<Driven>,
     shared: Vec<Shared>,
-    /// Tokens of wires without a descriptor.
     without_descriptor: Vec<(usize, Interest)>,
     /// Waits since the last progress.
     waits_without_progress: u32,
@@ -111,9 +109,6 @@ impl WireSet {
     }
 
     /// Removes a wire.
-    ///
-    /// # Errors
-    /// The wire is not in the set.
     pub fn remove(&mut self, token: usize, wire: &dyn Wire, interest: Interest) -> io::Result<()> {
         let Some(on) = wire.descriptors() else {
             let index = self.without_descriptor.iter().position(|(known, _)| *known == token);
@@ -137,9 +132,6 @@ impl WireSet {
 
     /// Waits until a wire is ready, a signal arrives, or `at_most` (rounded up to ms) has passed. Writes the ready
     /// wires to `ready`; a wire may be listed twice.
-    ///
-    /// # Errors
-    /// The system call failed.
     pub fn wait(&mut self, at_most: Duration, ready: &mut Vec<Ready>) -> io::Result<()> {
         ready.clear();
         let at_most = if self.driven.is_empty() { at_most } else { self.drive(at_most, ready)? };

@@ -23,7 +23,6 @@ use crate::wires::port::{Miss, Port};
 use crate::wires::socket::{facts, loopback_detail};
 use crate::wires::{bad_address, check, failed};
 
-/// `icmp`.
 pub(super) struct Icmp;
 
 const NAME: &str = "icmp";

@@ -13,7 +13,6 @@ use crate::wire::{Connection, Listener, Setup, Transport, TransportError, Wire, 
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, bad_address, check, failed, left_to_accept, second_connection};
 
-/// `memory`.
 pub(super) struct Memory;
 
 const NAME: &str = "memory";

@@ -152,9 +152,6 @@ pub fn find(name: &str) -> Option<&'static dyn Transport> {
 }
 
 /// Parses the URL of a foreign server. Also returns the transports that can measure it, the default first.
-///
-/// # Errors
-/// [`Refused`] for a text that is no such URL.
 pub fn find_foreign(text: &str) -> Result<(Url, Vec<&'static str>), Refused> {
     let known = || all().filter_map(|one| Some((one.card().name, one.foreign()?.schemes)));
     let mut schemes: Vec<Scheme> = known().flat_map(|(_, schemes)| schemes.iter().copied()).collect();

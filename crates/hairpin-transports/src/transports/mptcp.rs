@@ -24,7 +24,6 @@ const OPTIONS: &[OptionName] = &[
     OptionName::Priority,
 ];
 
-/// `mptcp`.
 pub(super) const MPTCP: SocketTransport = SocketTransport {
     card: Card {
         name: "mptcp",

@@ -11,7 +11,6 @@ use crate::library::foreign;
 use crate::library::quic::{Carrier, open};
 use crate::wires::socket_transport::{Foreign, SocketTransport};
 
-/// `quic`.
 pub(super) const QUIC: SocketTransport = SocketTransport {
     card: Card {
         name: "quic",

@@ -7,7 +7,6 @@ use super::quic::{LIBRARY, QUIC};
 use crate::library::quic::{Carrier, MAX_DATAGRAM_BYTES, open};
 use crate::wires::socket_transport::SocketTransport;
 
-/// `quic-datagram`.
 pub(super) const QUIC_DATAGRAM: SocketTransport = SocketTransport {
     card: Card {
         name: "quic-datagram",

@@ -20,7 +20,6 @@ use crate::wires::{Deadline, bad_address, check, failed, left_to_accept, second_
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-/// `shm`.
 pub(super) struct Shm;
 
 const NAME: &str = "shm";

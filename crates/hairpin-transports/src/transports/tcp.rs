@@ -9,7 +9,6 @@ use crate::options::Family;
 use crate::system::sockopt;
 use crate::wires::socket_transport::{self, SocketTransport};
 
-/// `tcp`.
 pub(super) const TCP: SocketTransport = SocketTransport {
     card: Card {
         name: "tcp",
@@ -30,7 +29,6 @@ pub(super) const TCP: SocketTransport = SocketTransport {
     foreign: None,
 };
 
-/// `tcp6`.
 pub(super) const TCP6: SocketTransport = SocketTransport {
     card: Card {
         name: "tcp6",

@@ -23,7 +23,6 @@ use crate::wires::port::Port;
 use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::SocketTransport;
 
-/// `tcp-streams`.
 pub(super) const TCP_STREAMS: SocketTransport = SocketTransport {
     card: Card {
         name: "tcp-streams",
@@ -67,7 +66,6 @@ fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError>
     Ok(Box::new(FramedConnection { driven, streams, end, next: 0, setup }))
 }
 
-/// The streams of a connection.
 #[derive(Clone)]
 struct Streams(Arc<Mutex<State>>);
 
@@ -104,7 +102,6 @@ impl Streams {
         state.streams[number as usize].mailbox.clone()
     }
 
-    /// Sends a frame that opens the stream.
     fn send_open(&self, number: u32) {
         let mut state = self.lock();
         state.streams[number as usize].opens = true;

@@ -8,7 +8,6 @@ use socket2::{Protocol, Type};
 use crate::options::Family;
 use crate::wires::socket_transport::{self, SocketTransport};
 
-/// `udp`.
 pub(super) const UDP: SocketTransport = SocketTransport {
     card: Card {
         name: "udp",
@@ -27,7 +26,6 @@ pub(super) const UDP: SocketTransport = SocketTransport {
     foreign: None,
 };
 
-/// `udp6`.
 pub(super) const UDP6: SocketTransport = SocketTransport {
     card: Card {
         name: "udp6",

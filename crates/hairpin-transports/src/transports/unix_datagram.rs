@@ -6,7 +6,6 @@ use socket2::Type;
 use super::unix_seqpacket::UNIX_SEQPACKET;
 use crate::wires::socket_transport::SocketTransport;
 
-/// `unix-datagram`.
 pub(super) const UNIX_DATAGRAM: SocketTransport = SocketTransport {
     card: Card {
         name: "unix-datagram",

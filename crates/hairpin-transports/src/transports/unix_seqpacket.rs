@@ -6,7 +6,6 @@ use socket2::Type;
 use super::unix_stream::UNIX_STREAM;
 use crate::wires::socket_transport::SocketTransport;
 
-/// `unix-seqpacket`.
 pub(super) const UNIX_SEQPACKET: SocketTransport = SocketTransport {
     card: Card {
         name: "unix-seqpacket",

@@ -11,7 +11,6 @@ use crate::wires::socket_transport::{self, SocketTransport};
 /// by net.unix.max_dgram_qlen (unix(7)).
 const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 
-/// `unix-stream`.
 pub(super) const UNIX_STREAM: SocketTransport = SocketTransport {
     card: Card {
         name: "unix-stream",

@@ -75,7 +75,6 @@ pub(crate) fn unreached(operation: &'static str, address: &str, source: io::Erro
     failed(operation, address, source, hint)
 }
 
-/// Returns the error of an address that a transport cannot parse.
 pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
     let source = io::Error::new(io::ErrorKind::InvalidInput, format!("not an address of the form {expected}"));
     failed("connect to", address, source, "use the address that the server printed")

@@ -9,7 +9,6 @@ pub(crate) struct OneWire {
 }
 
 impl OneWire {
-    /// Creates a connection that carries `wire`.
     pub(crate) fn connection(transport: &'static str, wire: impl Wire + 'static) -> Box<dyn Connection> {
         Self::boxed(transport, Box::new(wire))
     }

@@ -200,7 +200,6 @@ impl Rings {
         Some(bytes)
     }
 
-    /// Whether the outgoing ring has room for another message.
     #[inline]
     pub(crate) fn has_room(&mut self, map: &Map) -> bool {
         self.outgoing.position < self.limit || self.update_limit(map)

@@ -13,9 +13,6 @@ use super::report::{show, write_page};
 use crate::saved;
 
 /// Recomputes the results of a run, and saves and shows them. Shows them even if saving fails.
-///
-/// # Errors
-/// If there is no run, or its samples cannot be read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
     let (folder, mut run) = RunFolder::open(path).map_err(Stopped::usage)?;

@@ -19,9 +19,6 @@ struct Checked {
 }
 
 /// Connects, checks whether datagrams get through, and prints the results.
-///
-/// # Errors
-/// If the ticket cannot be read, or the server cannot be reached or refuses.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let is_json = matches.get_flag("json");
     let checked = check(matches).inspect_err(|stopped| {

@@ -43,9 +43,6 @@ impl Selection {
 }
 
 /// Removes the runs that the flags select, after asking.
-///
-/// # Errors
-/// If a flag is invalid, the folder cannot be read, or the user cannot be asked.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let selection = Selection::read(matches)?;
     let mut listing = listing(matches)?;

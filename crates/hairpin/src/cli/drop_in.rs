@@ -47,9 +47,6 @@ pub(super) fn run(program: &Program, name: &str, like: &str, arguments: &[OsStri
 }
 
 /// The command line without the flag and its value, but with the arguments that do the same as the program.
-///
-/// # Errors
-/// The program is unknown, or its arguments are wrong.
 fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
     let given = shell::words(program);
     let words: Vec<&str> = given.iter().map(|word| word.trim_start_matches("./")).collect();
@@ -74,7 +71,6 @@ fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsString>, Stri
     Ok(rest)
 }
 
-/// The lines that the program would print.
 fn lines(program: &str, run: &Run) -> Vec<String> {
     let given = shell::words(program);
     let words: Vec<&str> = given.iter().map(|word| word.trim_start_matches("./")).collect();

@@ -10,7 +10,6 @@ use hairpin_model::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Fine,
-    /// A budget or a check failed.
     CheckFailed,
     /// Bad usage or bad input.
     Usage,

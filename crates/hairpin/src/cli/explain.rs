@@ -25,9 +25,6 @@ use super::watched::{self, Place};
 use crate::linux::programs::other_network;
 
 /// Explains what the arguments name.
-///
-/// # Errors
-/// If there is nothing to watch, or it cannot be watched or read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let (mut explanation, exit) = if let Some(path) = matches.get_one::<PathBuf>("FILE") {
         (of_file(path)?, Exit::Fine)

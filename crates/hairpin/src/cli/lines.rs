@@ -19,7 +19,6 @@ impl Lines {
         Self { text: String::new(), look: output::look() }
     }
 
-    /// Adds a heading.
     pub(super) fn heading(&mut self, title: &str) {
         let before = if self.text.is_empty() { "" } else { "\n" };
         writeln!(self.text, "{before}{title}").expect("a String takes any text");

@@ -16,9 +16,6 @@ use super::{link, output};
 use crate::program::Program;
 
 /// Lists everything as a table, as JSON, or as docs/catalog.md (which does not depend on this machine).
-///
-/// # Errors
-/// If the capabilities of this host cannot be read.
 pub fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let cpus = Cpus::choose()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;

@@ -20,9 +20,6 @@ pub fn completions(program: &Program, matches: &ArgMatches) -> Result<Exit, Stop
 }
 
 /// Prints a manual page.
-///
-/// # Errors
-/// If there is no such command.
 pub fn man(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let mut page = command(program);
     page.build();

@@ -23,7 +23,6 @@ pub fn text(text: &str) {
     write(&safe);
 }
 
-/// Prints a document on standard output.
 pub fn json(document: &impl Document) {
     write(&printable::json(&document.to_json()));
 }
@@ -76,9 +75,6 @@ pub fn warning(line: &str) {
 }
 
 /// Asks a question on the terminal, and returns whether the answer is yes; `None` without a terminal.
-///
-/// # Errors
-/// If the answer cannot be read.
 pub fn ask(question: &str) -> std::io::Result<Option<bool>> {
     if !stdin().is_terminal() {
         return Ok(None);

@@ -22,9 +22,6 @@ use crate::session::RUNS;
 pub const PAGE: &str = "report.html";
 
 /// Shows the run and generates its page again.
-///
-/// # Errors
-/// If there is no run, it cannot be read, or the page cannot be written.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = &matches.get_one::<PathBuf>("RUN").cloned().map_or_else(latest_run, Ok)?;
     let (folder, run) = match saved::open(path) {
@@ -39,9 +36,6 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 }
 
 /// Shows the claims of a folder, and writes their page again.
-///
-/// # Errors
-/// If the result cannot be read, the page cannot be written, or a table of runs is asked for.
 fn tested_claims(folder: &Path, matches: &ArgMatches) -> Result<Exit, Stopped> {
     if let Some(flag) = ["csv", "ladder"].into_iter().find(|flag| matches.contains_id(flag)) {
         let why = format!(
@@ -87,9 +81,6 @@ fn latest_run() -> Result<PathBuf, Stopped> {
 }
 
 /// Prints the run in the requested format: a table with or without the ladder, JSON or CSV.
-///
-/// # Errors
-/// If raw samples cannot be read, or no case of the run matches the ladder.
 pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), Stopped> {
     match matches.get_one::<String>("csv").map(String::as_str) {
         _ if matches.get_flag("json") => output::json(run),
@@ -141,9 +132,6 @@ fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
 }
 
 /// Writes the page atomically into the folder.
-///
-/// # Errors
-/// The file and the cause, as text.
 pub fn write_page(page: &str, folder: &Folder) -> Result<(), String> {
     folder.replace(PAGE, page.as_bytes()).map_err(|error| {
         let path = folder.path().join(PAGE);

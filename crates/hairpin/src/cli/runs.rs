@@ -15,9 +15,6 @@ use crate::claims_folder::saved_results;
 use crate::session::RUNS;
 
 /// Lists the runs and the tested claims in a folder.
-///
-/// # Errors
-/// If the folder cannot be read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let mut listing = listing(matches)?;
     let claims: Vec<ListedClaims> =
@@ -73,7 +70,6 @@ pub(super) fn table(runs: &[SavedRun]) -> String {
     text
 }
 
-/// A time, to the minute.
 pub(super) fn minute(unix_s: u64) -> String {
     let time = quantities::utc(unix_s);
     time[..time.len() - ":17 UTC".len()].to_owned()

@@ -33,9 +33,6 @@ const ONLY_TURN_NS: u64 = 2 * 3600 * 1_000_000_000;
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves until Ctrl-C, or until a condition set by flags.
-///
-/// # Errors
-/// On bad usage, or if a port or folder is unavailable.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let state = State::of_user().map_err(|error| {
         let hint = "(hint: set XDG_STATE_HOME to another folder)";
@@ -351,7 +348,6 @@ fn describe(event: &Event) -> String {
     }
 }
 
-/// Starts a thread that sets `closed` when standard input closes.
 fn watch_standard_input(closed: Arc<AtomicBool>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("hairpin-input".to_owned());
     let watch = move || {
@@ -409,7 +405,6 @@ struct ServeOptions {
     once: bool,
     limits: Limits,
     cpu: Option<usize>,
-    /// Name of the ticket.
     ticket: Option<String>,
     /// File with the names, limits and addresses of tickets.
     tickets: Option<PathBuf>,

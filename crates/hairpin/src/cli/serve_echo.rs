@@ -13,7 +13,6 @@ use super::exit::Stopped;
 use super::flags::valued;
 use super::output;
 
-/// The flags of the echo servers.
 pub(super) fn flags() -> impl Iterator<Item = Arg> {
     EchoProtocol::ALL.iter().map(|protocol| valued(protocol.flag, "ADDRESS:PORT", protocol.help))
 }

@@ -20,15 +20,11 @@ const MAX_OUTPUT_BYTES: usize = 1 << 20;
 pub(super) struct How<'h> {
     /// Settings of the command's own networks that have other values.
     pub(super) sysctls: &'h [(String, String)],
-    /// Settings of its processes.
     pub(super) settings: &'h [Setting],
-    /// With a supervisor that sets these options; `None` without one.
     pub(super) options: Option<&'h Options>,
-    /// Keeps the output.
     pub(super) keeps_output: bool,
 }
 
-/// A command that has ended.
 #[derive(Default)]
 pub(super) struct Ended {
     pub(super) interrupted: bool,

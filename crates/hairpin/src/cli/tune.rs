@@ -53,9 +53,6 @@ struct Arm {
 }
 
 /// Runs the command with each change.
-///
-/// # Errors
-/// If the command cannot be run, or shows no value of the metric.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
     let has_own_network = matches.get_flag("own-network") || link.is_some();

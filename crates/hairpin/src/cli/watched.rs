@@ -62,7 +62,6 @@ pub(super) fn place(link: Option<&LinkRunOptions>, has_own_network: bool) -> Res
     Ok(Place::of(link, has_own_network))
 }
 
-/// Catches the signals that are forwarded to the command.
 pub(super) fn catch_signals() -> Result<Signals, Stopped> {
     Signals::catch().map_err(unready).map_err(|failure| Stopped::failed(&failure))
 }

@@ -11,22 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
-/// Exit code of an interrupted run.
 pub const EXIT_CODE: u8 = 130;
 
 /// Makes Ctrl-C (and SIGTERM, SIGHUP) set a flag that the engine checks between two messages. Other signals keep their
 /// default action.
-///
-/// # Errors
-/// If the handler cannot be installed.
 pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
     raised_by(&[SIGINT, SIGTERM, SIGHUP])
 }
 
 /// Like [`raised_by_user`], without SIGHUP.
-///
-/// # Errors
-/// If the handler cannot be installed.
 pub fn raised_by_termination() -> io::Result<Arc<AtomicBool>> {
     raised_by(&[SIGINT, SIGTERM])
 }
@@ -44,9 +37,6 @@ fn raised_by(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
 }
 
 /// Makes SIGHUP set a flag.
-///
-/// # Errors
-/// If the handler cannot be installed.
 pub fn raised_by_hangup() -> io::Result<Arc<AtomicBool>> {
     let raised = Arc::new(AtomicBool::new(false));
     flag::register(SIGHUP, Arc::clone(&raised))?;
@@ -64,9 +54,6 @@ fn caught_signals(signals: &[i32]) -> Vec<i32> {
 /// Makes a write beyond the file size limit (`ulimit -f`) fail with an error. Without this, SIGXFSZ ends the program
 /// without a message. Child processes keep the default action: a handler, unlike an ignored signal, is not inherited
 /// (execve(2)).
-///
-/// # Errors
-/// If the handler cannot be installed.
 pub fn have_large_files_refused() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
@@ -80,9 +67,6 @@ pub struct Signals {
 
 impl Signals {
     /// Catches the termination signals, so that they no longer end this program.
-    ///
-    /// # Errors
-    /// If the handler cannot be installed.
     pub fn catch() -> io::Result<Self> {
         let (wake_reader, wake_writer) = UnixStream::pair()?;
         wake_reader.set_nonblocking(true)?;

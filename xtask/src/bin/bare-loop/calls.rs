@@ -73,7 +73,6 @@ impl Send {
 }
 
 impl Receive {
-    /// Receives at most `bytes` bytes per call.
     pub(crate) fn new(socket: c_int, asked: &RateOptions, bytes: usize) -> Self {
         Self { socket, flags: receive_flags(asked), buffer: populated_buffer(bytes) }
     }
@@ -87,7 +86,6 @@ impl Write {
 }
 
 impl Read {
-    /// Reads at most `bytes` bytes per call.
     pub(crate) fn new(pipe: c_int, bytes: usize) -> Self {
         Self { pipe, buffer: populated_buffer(bytes) }
     }

@@ -34,7 +34,6 @@ const WARM_UP: u32 = 0;
 const MEASURED: u32 = 1;
 const OVER: u32 = 2;
 
-/// Send calls between two clock reads.
 const CALLS_BETWEEN_CLOCK_READS: u32 = 32;
 
 /// SIGALRM ends a run that exceeds the requested time by this much.

@@ -102,7 +102,6 @@ fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets a socket option to the bytes of a value.
 pub(crate) fn set(socket: c_int, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
     let length = libc::socklen_t::try_from(value.len()).map_err(|_| Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: the pointer and the length describe a live slice.
@@ -123,7 +122,6 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     checked(answer).map(drop)
 }
 
-/// Reads a kernel clock, in ns.
 pub(crate) fn kernel_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec; Linux has the clock.

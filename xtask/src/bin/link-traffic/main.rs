@@ -147,7 +147,6 @@ fn flood(kbit_per_s: u64, seconds: u64) -> io::Result<()> {
     ask(&socket)
 }
 
-/// Sends a datagram that begins with its send time.
 fn send(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
     let mut payload = [0; FULL_BYTES];
     payload[..8].copy_from_slice(&realtime_ns().to_le_bytes());

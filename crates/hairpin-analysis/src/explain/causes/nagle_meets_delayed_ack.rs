@@ -2,13 +2,8 @@
 
 use hairpin_model::Cause;
 
-use super::super::peer::Peer;
-use super::super::rule::{Judged, Rule};
+use super::super::rule::Rule;
 use super::with_acks::judge;
 
 pub(super) const RULE: Rule =
-    Rule { code: Cause::NagleMeetsDelayedAck, judge: small_behind_delayed, explains: &[Cause::NagleWaits] };
-
-fn small_behind_delayed(peer: &Peer) -> Option<Judged<'_>> {
-    judge(peer, true, true)
-}
+    Rule { code: Cause::NagleMeetsDelayedAck, judge: |peer| judge(peer, true, true), explains: &[Cause::NagleWaits] };

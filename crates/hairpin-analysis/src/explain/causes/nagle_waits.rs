@@ -2,12 +2,7 @@
 
 use hairpin_model::Cause;
 
-use super::super::peer::Peer;
-use super::super::rule::{Judged, Rule};
+use super::super::rule::Rule;
 use super::with_acks::judge;
 
-pub(super) const RULE: Rule = Rule { code: Cause::NagleWaits, judge: small_behind_ack, explains: &[] };
-
-fn small_behind_ack(peer: &Peer) -> Option<Judged<'_>> {
-    judge(peer, true, false)
-}
+pub(super) const RULE: Rule = Rule { code: Cause::NagleWaits, judge: |peer| judge(peer, true, false), explains: &[] };

@@ -21,7 +21,6 @@ const MIN_MESSAGES: usize = 20;
 /// A program that writes all it has fills the buffer whenever a third of it is free (include/net/sock.h,
 /// `sk_stream_is_writeable`), and its data does not get old. The messages of others are small beside what waits already.
 const MAX_MESSAGE_SHARE: f64 = 0.2;
-/// Share of the messages that wait.
 const MIN_WAITING_SHARE: f64 = 0.5;
 
 /// A message: what a program wrote between two samples.

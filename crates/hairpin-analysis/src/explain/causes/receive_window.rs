@@ -28,7 +28,6 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     ((is_enough || !grows) && (is_long || waits)).then_some(judged)
 }
 
-/// Whether the windows of an end have grown.
 fn grows(connection: &Connection) -> bool {
     [End::Client, End::Server].into_iter().any(|from| {
         let of_end = connection.packets().iter().filter(|packet| packet.from == from && !packet.syn);

@@ -14,7 +14,6 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     judge_losses(peer, &[ExchangeState::RetransmissionTimeout, ExchangeState::ProbeOrTimeout])
 }
 
-/// Judges the time that exchanges spend in these states of recovery.
 pub(super) fn judge_losses<'p>(peer: &'p Peer, states: &[ExchangeState]) -> Option<Judged<'p>> {
     let mut judged = Judged::of(&peer.waits_in(states), MIN_SHARE)?;
     let (again, all) = count_losses(peer);

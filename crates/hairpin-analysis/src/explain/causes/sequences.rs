@@ -19,7 +19,6 @@ const PATH: [ExchangeState; 2] = [ExchangeState::Propagation, ExchangeState::Pat
 /// Messages that only give permission to send have packets of at most this number of bytes, for instance WINDOW_UPDATE (RFC 9113,
 /// section 6.9) with TLS.
 const MAX_PERMISSION_BYTES: f64 = 64.0;
-/// Bursts have at least this many full segments.
 const MIN_BURST_SEGMENTS: f64 = 4.0;
 /// Bursts have equal sizes if the middle half of them differs by at most this share.
 const MAX_SPREAD: f64 = 0.1;

@@ -90,7 +90,6 @@ fn held_by_samples(connection: &Connection, exchange: &Exchange, span: &StateSpa
     Some(Held { from, bytes, number: None, waited_ns, was_ack_delayed, is_window_full })
 }
 
-/// Returns the samples of an end during a span of an exchange.
 fn during<'c>(connection: &'c Connection, exchange: &Exchange, end: End, span: &StateSpan) -> &'c [SocketSample] {
     let samples = connection.samples(end);
     let [from, until] = [span.from_ns, span.until_ns]
@@ -98,7 +97,6 @@ fn during<'c>(connection: &'c Connection, exchange: &Exchange, end: End, span: &
     &samples[from..until]
 }
 
-/// Whether most of these samples show a full congestion window.
 fn is_window_full(samples: &[SocketSample]) -> bool {
     let full = samples.iter().filter(|sample| sample.unacked_segments >= sample.cwnd_segments.max(1)).count();
     2 * full > samples.len()

@@ -82,7 +82,6 @@ pub(in crate::findings) fn with_codel(case: &CaseSummary) -> Option<CounterExper
     Some(paired(CODEL, [case.case.clone(), over_line(&case.case, line)]))
 }
 
-/// Returns the same case over the link with the specification `line`.
 fn over_line(case: &Case, line: &str) -> Case {
     case.clone().with(|changed| {
         changed.path.link = line.to_owned();

@@ -4,7 +4,6 @@ use hairpin_model::finding_keys::check::LONGER;
 use hairpin_model::options::OptionName;
 use hairpin_model::{Case, CounterExperiment, CpuIdle, EndKind, Flow, Placement, Repeat, WhichCpus};
 
-/// Returns a counter-experiment that measures these cases.
 pub(in crate::findings) fn counter_experiment(
     kind: &str,
     cases: impl IntoIterator<Item = Case>,
@@ -41,7 +40,6 @@ pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &st
     })
 }
 
-/// Returns the case with its CPUs kept from deep idle.
 pub(in crate::findings) fn kept_awake(case: &Case) -> Case {
     case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
 }

@@ -63,7 +63,6 @@ pub(super) fn evidence_of(case: &CaseSummary, key: Key, value: impl Into<Figure>
     Evidence { case: Some(case.id.clone()), ..Evidence::new(key, value) }
 }
 
-/// Returns the known figures of a case as evidence.
 pub(super) fn known_evidence(
     case: &CaseSummary,
     figures: impl IntoIterator<Item = (Key, Option<Figure>)>,
@@ -71,12 +70,10 @@ pub(super) fn known_evidence(
     figures.into_iter().filter_map(|(key, figure)| Some(evidence_of(case, key, figure?))).collect()
 }
 
-/// Returns the p50 of an exchange of a case as evidence, if present.
 pub(super) fn p50_of_exchange(case: &CaseSummary) -> Option<Evidence> {
     Some(evidence_of(case, keys::P50_OF_EXCHANGE, case.primary().latency_ns.p50?))
 }
 
-/// Returns the pure ACKs per exchange of a case as evidence, if counted.
 pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
     Some(evidence_of(case, keys::PURE_ACKS, case.primary().exchanges.as_ref()?.pure_acks_per_exchange?))
 }
@@ -86,7 +83,6 @@ pub(super) fn rounds_of<'r>(run: &'r Run, id: &str) -> Vec<(&'r RoundRecord, &'r
     valid_rounds::timed_rounds(run.rounds.iter().filter(|round| round.case_id == id))
 }
 
-/// Returns the median over the rounds of a case that have the value.
 pub(super) fn median_of(run: &Run, case: &CaseSummary, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
     let values = rounds_of(run, &case.id).into_iter().filter_map(|(_, measured)| of(measured));
     median_over(&values.collect::<Vec<_>>(), over_points(case, run.plan.alpha))
@@ -107,7 +103,6 @@ pub(super) struct Hit<'r, T> {
 }
 
 impl<'r, T> Hits<'r, T> {
-    /// Checks every case of the run.
     pub(super) fn among(run: &'r Run, look: impl Fn(&'r CaseSummary) -> Option<(f64, T)>) -> Self {
         let hit = |case: &'r CaseSummary| look(case).map(|(share, data)| Hit { case, share, data });
         let mut hits: Vec<_> = run.cases.iter().filter_map(hit).collect();
@@ -143,12 +138,10 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Returns the share of `from` that `to` saves.
     pub(super) fn saved_share(&self) -> Figure {
         self.ratio.falling(|ratio| 1.0 - ratio)
     }
 
-    /// Returns the time saved, in ns.
     pub(super) fn saved_ns(&self) -> Figure {
         self.difference_ns.falling(|difference| -difference)
     }
@@ -238,7 +231,6 @@ pub(super) fn judge_check(kind: &str, change: &Change) -> Proved {
     check_result(kind, verdict, change.difference_ns)
 }
 
-/// Returns the result of a counter-experiment of the given kind, with its effect in ns.
 pub(super) fn check_result(kind: &str, verdict: &str, effect: Figure) -> Proved {
     Proved { kind: kind.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned(), ..Proved::default() }
 }

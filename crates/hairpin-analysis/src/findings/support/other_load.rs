@@ -62,7 +62,6 @@ pub(in crate::findings) fn with_load_option(
     Some(paired(kind, [case.clone(), other]))
 }
 
-/// Rounds down to three digits.
 fn three_digits(number: f64) -> f64 {
     let digit = 10_f64.powf(number.max(1.0).log10().floor() - 2.0);
     (number / digit).floor() * digit

@@ -27,7 +27,6 @@ pub(in crate::findings) struct StallAt {
     pub(in crate::findings) held_ns: Figure,
     /// How long the acknowledgment that released the bytes was delayed, in ns.
     pub(in crate::findings) acknowledged_ns: Figure,
-    /// Number of traced exchanges with a stall.
     exchanges: usize,
     /// The positions of the stalled exchanges in a window of requests in flight, from 1.
     places: BTreeSet<usize>,
@@ -36,7 +35,6 @@ pub(in crate::findings) struct StallAt {
 }
 
 words! {
-    /// Which of an exchange's own bytes were held.
     enum Held: "held bytes" {
         /// All bytes, each time.
         All = "all",
@@ -120,7 +118,6 @@ fn is_stall(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
             .any(|other| is_late_ack(end, other) && other.over_ns().abs_diff(wait.until_ns) <= MAX_GAP_NS)
 }
 
-/// Whether the wait is a late acknowledgment of data from `end`.
 fn is_late_ack(end: End, wait: &Wait) -> bool {
     wait.cause == ExchangeState::DelayedAck && wait.end != end
 }

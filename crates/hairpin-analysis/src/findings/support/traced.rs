@@ -164,14 +164,11 @@ fn controls(traced: &[&TraceFigures], untraced: &[&[f64]], in_flight: u64) -> Ve
 /// Returns the exchange with only those waits that also occur without tracing.
 fn filter_waits(exchange: &TracedExchange, untraced_ns: Option<f64>) -> TracedExchange {
     let excess_ns = untraced_ns.map_or(f64::INFINITY, |untraced_ns| exchange.duration_ns as f64 - untraced_ns);
-    let waits = exchange.waits.iter().filter(|wait| excess_ns <= MAX_TRACING_EXCESS * span_ns(exchange, wait) as f64);
-    TracedExchange { waits: waits.cloned().collect(), ..exchange.clone() }
-}
-
-/// Returns the part of the wait within the exchange, in ns.
-fn span_ns(exchange: &TracedExchange, wait: &Wait) -> i64 {
-    let (from_ns, until_ns) = span(exchange, wait);
-    (until_ns - from_ns).max(0)
+    let counts = |wait: &&Wait| {
+        let (from_ns, until_ns) = span(exchange, wait);
+        excess_ns <= MAX_TRACING_EXCESS * (until_ns - from_ns).max(0) as f64
+    };
+    TracedExchange { waits: exchange.waits.iter().filter(counts).cloned().collect(), ..exchange.clone() }
 }
 
 fn span(exchange: &TracedExchange, wait: &Wait) -> (i64, i64) {

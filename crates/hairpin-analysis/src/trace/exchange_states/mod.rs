@@ -31,7 +31,6 @@ use super::direction::{Direction, Segment, end_of, other};
 use super::exchange::{ConnectionWait, Extent};
 use super::reading::Reading;
 
-/// Stages of a direction.
 const STAGES: usize = 5;
 const PROGRAM: usize = 0;
 const CALL: usize = 1;

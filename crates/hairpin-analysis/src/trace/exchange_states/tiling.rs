@@ -10,7 +10,6 @@ use hairpin_model::trace::End;
 /// The order in which evidence prevails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// A stage of the exchange.
     Stage,
     /// Something in a stage that needs no cause: a call, the shortest travel time.
     Within,

@@ -17,7 +17,6 @@ use crate::packets::headers;
 use crate::system::{cpu, interface, packet_ring, process};
 use crate::wait::readable;
 
-/// The hidden command that captures.
 pub const COMMAND: &str = "__capture";
 /// The name of the process in error messages.
 const NAME: &str = "the capture";
@@ -44,7 +43,6 @@ pub(crate) struct CaptureProcess {
 }
 
 impl CaptureProcess {
-    /// Starts to capture the packets from and to a wire with these facts.
     pub(crate) fn start(protocol: Protocol, of_wire: &[Fact]) -> Result<Self, Failure> {
         let own = of_wire.iter().find_map(|fact| match &fact.value {
             FactValue::Word(address) if fact.name == fact_names::LOCAL_ADDRESS => address.parse::<SocketAddr>().ok(),

@@ -13,7 +13,6 @@ use rustix::event::PollFlags;
 use crate::system::process;
 use crate::wait::wait_any;
 
-/// The hidden command that runs the program as an echo server.
 pub const COMMAND: &str = "__echo-server";
 
 /// The port of the echo protocol (RFC 862).
@@ -54,7 +53,6 @@ struct Server {
     buffer: Vec<u8>,
 }
 
-/// A connection and its received bytes that are not yet echoed.
 struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -63,7 +61,6 @@ struct Connection {
 }
 
 impl Server {
-    /// Listens on `port` at every address.
     fn listen(port: u16) -> io::Result<Self> {
         // One socket serves both families (RFC 3493, section 3.7); the IPv4 address is for kernels without IPv6.
         let addresses: [SocketAddr; 2] =
@@ -80,7 +77,8 @@ impl Server {
         let accepts = if self.connections.len() < MAX_CONNECTIONS { PollFlags::IN } else { PollFlags::empty() };
         let own =
             [(end.as_fd(), PollFlags::IN), (self.datagrams.as_fd(), PollFlags::IN), (self.listener.as_fd(), accepts)];
-        let connections = self.connections.iter().map(|one| (one.stream.as_fd(), one.events()));
+        let events = |one: &Connection| if one.buffer.is_empty() { PollFlags::IN } else { PollFlags::OUT };
+        let connections = self.connections.iter().map(|one| (one.stream.as_fd(), events(one)));
         let ready = wait_any(own.into_iter().chain(connections), None)?;
         if ready[1] {
             self.answer_datagrams();
@@ -118,10 +116,6 @@ impl Server {
 }
 
 impl Connection {
-    fn events(&self) -> PollFlags {
-        if self.buffer.is_empty() { PollFlags::IN } else { PollFlags::OUT }
-    }
-
     /// Reads new bytes or writes pending bytes. Returns whether the connection is still open.
     fn serve(&mut self) -> bool {
         match self.transfer() {

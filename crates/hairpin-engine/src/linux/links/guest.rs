@@ -91,9 +91,6 @@ impl Guest {
     }
 
     /// Starts `command` where this process is, in its group. The program is killed when the thread that starts it ends.
-    ///
-    /// # Errors
-    /// If the program cannot be started or watched.
     pub fn start_here(command: &mut Command) -> io::Result<Self> {
         system::die_with_this_thread(command);
         let mut child = command.spawn()?;

@@ -10,7 +10,6 @@ use hairpin_model::{KnownLink, LinkCapabilities, Receipt, WhyNot};
 
 use super::{namespace, traces};
 
-/// The link capabilities for planning experiments.
 pub fn capabilities() -> LinkCapabilities {
     LinkCapabilities { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay }
 }

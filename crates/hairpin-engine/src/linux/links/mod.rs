@@ -33,7 +33,6 @@ pub use forward::fuzzing;
 pub use process::RunningLink;
 pub(crate) use wiring::END_INTERFACE;
 
-/// The order to the link's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkOrder {
     pub profile: String,
@@ -142,7 +141,6 @@ pub struct LinkEnd {
     pub record: LinkRecord,
     /// When the link started (time 0 of the record), in ns of the order's clock.
     pub started_ns: u64,
-    /// The lost messages of each flow in the order.
     pub lost: BTreeMap<FlowId, LostMessages>,
 }
 

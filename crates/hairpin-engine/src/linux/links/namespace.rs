@@ -103,9 +103,6 @@ pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
 }
 
 /// Writes these kernel settings in `namespace`: names and values.
-///
-/// # Errors
-/// If there is no such setting, or it is not one of a network namespace.
 pub fn set_all(namespace: &Path, settings: &[(String, String)]) -> Result<(), Failure> {
     // Not every process may return to its own namespace.
     if settings.is_empty() {
@@ -199,7 +196,6 @@ fn with_hint(refusal: &Refusal) -> WhyNot {
     why_not(refusal, &setting, status("Seccomp").is_some_and(|mode| mode != "0"))
 }
 
-/// Converts a refusal to a program in a link to a failure.
 pub(super) fn failure(refusal: &Refusal) -> Failure {
     let WhyNot { reason, hint } = with_hint(refusal);
     Failure::new(&refusal.error, reason, hint)

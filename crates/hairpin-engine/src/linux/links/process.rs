@@ -31,13 +31,11 @@ pub const COMMAND: &str = "__link";
 /// Time-out for a message. It expires only if the process hangs: messages normally take a small part of this time.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The name of the process in error messages.
 const NAME: &str = "the link";
 
 /// Maximum bytes of a message.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Time for the process to exit after the request.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running link. Dropping the handle ends the link and all processes in its namespaces.

@@ -33,10 +33,8 @@ const FAR_END: Interface = Interface { name: "eth0", index: 20, mac: NEAR_END.ma
 /// than the link's MTU.
 const RELAY_MTU_BYTES: u32 = 65_535;
 
-/// The name of the interface at both ends.
 pub(crate) const END_INTERFACE: &str = NEAR_END.name;
 
-/// The relay's interfaces towards the near and the far end.
 pub(super) const RELAY_INTERFACES: [&str; 2] = [TO_NEAR.name, TO_FAR.name];
 
 /// The namespaces of both ends.

@@ -1,9 +1,10 @@
 //! The allowed CPUs, pinning, and the usage of a thread.
 
-use std::io;
-use std::mem;
+use std::num::NonZeroU64;
+use std::{io, mem};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CpuSet, current_timer_slack, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
 /// The CPUs on which the calling thread may run.
 pub(crate) fn allowed() -> io::Result<Vec<usize>> {
@@ -29,26 +30,15 @@ pub(crate) fn thread_switches() -> (u64, u64) {
     switches
 }
 
-/// Reduces the timer slack of the calling thread from the default 50 us to 1 ns (prctl(2)).
-pub(crate) fn reduce_timer_slack() {
-    set_timer_slack(1);
-}
-
 /// Sets the timer slack of the calling thread, in ns; 0 is the default of the thread (prctl(2)). Threads and programs that it
 /// starts inherit it.
 pub(crate) fn set_timer_slack(ns: u64) {
-    // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) };
+    let _ = set_current_timer_slack(NonZeroU64::new(ns));
 }
 
 /// Sets the scheduling policy of the calling thread to `SCHED_BATCH`, or back to `SCHED_OTHER` (sched(7)).
 pub(crate) fn set_batch(is_batch: bool) -> io::Result<()> {
-    let policy = if is_batch { libc::SCHED_BATCH } else { libc::SCHED_OTHER };
-    // The kernel's `sched_param` is one number, the priority. musl has no such function, only glibc.
-    let priority: i32 = 0;
-    // SAFETY: a live number, which the kernel only reads; 0 is the calling thread.
-    let set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
-    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_policy(if is_batch { libc::SCHED_BATCH } else { libc::SCHED_OTHER }, 0)
 }
 
 /// Requests time slices of 0.1 ms instead of a few ms for the calling thread (sched_setattr(2), `sched_runtime`). The
@@ -70,9 +60,7 @@ pub(crate) fn shorten_time_slices() {
 
 /// The timer slack of the calling thread, in ns (prctl(2)).
 pub(crate) fn timer_slack_ns() -> u64 {
-    // SAFETY: PR_GET_TIMERSLACK touches no memory.
-    let slack_ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
-    u64::try_from(slack_ns).unwrap_or(0)
+    current_timer_slack().unwrap_or(0)
 }
 
 /// Locks all memory of this process, present and future (mlockall(2)).
@@ -93,9 +81,7 @@ pub(crate) fn may_lock_memory() -> io::Result<()> {
 /// Limits the CPU time that a real-time thread of this process may use without a call that blocks (`RLIMIT_RTTIME`,
 /// getrlimit(2)).
 pub(crate) fn limit_realtime_us(max_us: u64) -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: max_us, rlim_max: max_us };
-    // SAFETY: a live structure, which the kernel only reads.
-    outcome(unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit) })
+    Ok(setrlimit(Resource::Rttime, Rlimit { current: Some(max_us), maximum: Some(max_us) })?)
 }
 
 /// Sets the policy of the calling thread to `SCHED_FIFO`, which threads and programs that it starts do not inherit.
@@ -109,9 +95,9 @@ pub(crate) fn set_other() -> io::Result<()> {
 }
 
 fn set_policy(policy: i32, priority: i32) -> io::Result<()> {
-    // As in `set_batch`. SAFETY: a live number, which the kernel only reads; 0 is the calling thread.
-    let set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
-    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // The kernel's `sched_param` is one number, the priority. musl has no such function, only glibc.
+    // SAFETY: a live number, which the kernel only reads; 0 is the calling thread.
+    outcome(unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) })
 }
 
 /// Reserves `runtime_ns` of each period for the calling thread (`SCHED_DEADLINE`), which may run on all CPUs.
@@ -124,8 +110,7 @@ pub(crate) fn set_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
     (attributes.sched_runtime, attributes.sched_deadline, attributes.sched_period) =
         (runtime_ns, period_ns, period_ns);
     // SAFETY: a live structure of the size that it states, which the kernel only reads.
-    let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    outcome(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) })
 }
 
 /// The policy of the calling thread, as the kernel reports it.
@@ -141,6 +126,6 @@ pub(crate) fn policy() -> &'static str {
     }
 }
 
-fn outcome(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+fn outcome(result: impl Into<libc::c_long>) -> io::Result<()> {
+    if result.into() == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

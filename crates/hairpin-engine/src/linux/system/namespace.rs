@@ -17,7 +17,6 @@ pub(crate) enum NamespaceStep {
     UserNamespace,
     ActAsRoot,
     NetworkNamespace,
-    /// An existing network namespace.
     EnterNetwork,
     /// Mount, host name and IPC namespaces.
     HostNamespaces,
@@ -25,7 +24,6 @@ pub(crate) enum NamespaceStep {
     PrivateMounts,
     /// A `/sys` that shows the network namespace.
     Sysfs,
-    /// A kernel setting of the network namespace.
     Setting,
 }
 

@@ -83,7 +83,6 @@ pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     Ok((u64::from(statistics.tp_packets), u64::from(statistics.tp_drops)))
 }
 
-/// A frame in the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received<'a> {
     /// When the frame passed the interface: CLOCK_REALTIME, in ns.

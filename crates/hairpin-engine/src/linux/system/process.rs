@@ -71,7 +71,6 @@ impl Process {
         }
     }
 
-    /// Waits up to `at_most` for the process to end. Returns whether it has ended.
     pub(crate) fn ends_within(&self, at_most: Duration) -> io::Result<bool> {
         readable(self, at_most)
     }

@@ -67,9 +67,6 @@ pub struct Supervision {
 impl Program {
     /// Starts a program with these settings, in a network namespace if there is one. Sets `options` on its TCP sockets if there are any; if they are
     /// empty, the supervisor only lets calls continue.
-    ///
-    /// # Errors
-    /// If the program cannot be started, or its calls cannot be watched.
     pub fn start(
         command: &mut Command,
         options: Option<&Options>,
@@ -98,7 +95,6 @@ impl Program {
         }
     }
 
-    /// Ends the program.
     pub fn end(self) -> Option<Supervision> {
         self.supervision
     }

@@ -6,7 +6,6 @@ use hairpin_model::parse;
 
 use crate::system::cpu;
 
-/// A setting of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// The CPUs on which it may run (sched_setaffinity(2)).
@@ -19,9 +18,6 @@ pub enum Setting {
 
 impl Setting {
     /// Parses `affinity=0+1`, `scheduling=batch` or `timer-slack=1us`. `None` for any other text.
-    ///
-    /// # Errors
-    /// Why the value is invalid.
     pub fn parse(text: &str) -> Option<Result<Self, String>> {
         let (name, value) = text.split_once('=')?;
         match name {

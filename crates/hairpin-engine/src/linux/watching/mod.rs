@@ -61,7 +61,6 @@ pub enum Subject {
     Children,
     /// A process, and what it starts.
     Process(u32),
-    /// All connections to or from this port.
     Port(u16),
 }
 
@@ -74,9 +73,6 @@ pub struct Watch {
 impl Watch {
     /// Begins to watch, in these network namespaces, or in that of the calling thread if there are none. Returns when the
     /// observation runs, so that a program can be started.
-    ///
-    /// # Errors
-    /// If sockets cannot be looked up, or the thread cannot be started.
     pub fn begin(subject: Subject, namespaces: &[&Path]) -> Result<Self, Failure> {
         let places = namespaces.iter().map(|path| Place::within(path)).collect::<Result<Vec<Place>, Failure>>()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -98,7 +94,6 @@ impl Watch {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the observation.
     pub fn finish(self) -> (ObservedPackets, ObservedPrograms) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()

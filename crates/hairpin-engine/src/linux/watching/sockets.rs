@@ -21,7 +21,6 @@ const LISTEN: u8 = 10;
 const WITH_DATA: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 const ANY: u32 = u32::MAX;
 
-/// A socket as sock_diag shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Socket {
     pub(super) local: SocketAddr,
@@ -32,7 +31,6 @@ pub(super) struct Socket {
     pub(super) receive_queue: u32,
     /// Bytes in the send queue; of a listening socket the length of that queue.
     pub(super) send_queue: u32,
-    /// Packets that the socket dropped.
     pub(super) drops: u32,
     /// Without the time.
     pub(super) sample: Option<SocketSample>,
@@ -74,7 +72,6 @@ impl Sockets {
         Ok(())
     }
 
-    /// Returns the TCP socket between these addresses.
     pub(super) fn find(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<Socket> {
         let family = if local.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let request = request(family, Kind::Tcp, ANY, Some((local, remote)));

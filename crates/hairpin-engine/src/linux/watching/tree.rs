@@ -52,7 +52,6 @@ impl Tree {
         owners
     }
 
-    /// Looks at all threads of these processes.
     pub(super) fn threads(&mut self, processes: &BTreeSet<u32>) -> Vec<Thread> {
         let mut found = Vec::new();
         for process in processes {
@@ -66,7 +65,9 @@ impl Tree {
                 let before_ns = self.waited_ns.insert(id, waited_ns).unwrap_or(0);
                 let waited_ns = if is_new { 0 } else { waited_ns.saturating_sub(before_ns) };
                 let call = fs::read_to_string(thread.path().join("syscall")).unwrap_or_default();
-                let sends_on = descriptor_of_send(&call).and_then(|number| socket_inode(*process, number));
+                let sends_on = descriptor_of_send(&call)
+                    .and_then(|number| fs::read_link(format!("/proc/{process}/fd/{number}")).ok())
+                    .and_then(|link| inode(&link));
                 found.push(Thread { process: *process, waited_ns, sends_on });
             }
         }
@@ -97,10 +98,6 @@ fn descriptor_of_send(call: &str) -> Option<u32> {
     let number: libc::c_long = words.next()?.parse().ok()?;
     let descriptor = u32::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
     SENDS.contains(&number).then_some(descriptor)
-}
-
-fn socket_inode(process: u32, descriptor: u32) -> Option<u32> {
-    inode(&fs::read_link(format!("/proc/{process}/fd/{descriptor}")).ok()?)
 }
 
 /// The inode of a socket by the target of its link in /proc/PID/fd.

@@ -23,11 +23,8 @@ use crate::tls::Tls;
 
 /// Longest time that a session may be without a round.
 const MAX_IDLE: Duration = Duration::from_mins(10);
-/// Interval between idle checks.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Time for a refused client to close its connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time for the last round to end after its session has ended.
 const ROUND_END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum flows of a session in progress or waiting at the same time.
 const MAX_FLOWS: usize = 32;
@@ -50,7 +47,6 @@ pub(super) fn version_mismatch(spoken: &AnyGreeting) -> Refused {
 }
 
 impl Shared {
-    /// Authenticates a client and serves its request.
     pub(super) fn serve_client(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
         let (ticket, proof) = match self.authenticate(&frames, greeting, from) {
             Ok(checked) => checked,

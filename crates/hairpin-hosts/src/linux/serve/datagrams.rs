@@ -23,7 +23,6 @@ const MAX_DISCARDED: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Flows accepted.
     pub(super) accepted: u64,
     pub(super) challenged: u64,
     /// Valid confirmations of flows that the round does not accept.
@@ -42,7 +41,6 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Binds a socket to each address.
     pub(super) fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the system gives no random bytes"))?;
@@ -166,7 +164,6 @@ mod tests {
         client
     }
 
-    /// The server's next answer to the client.
     fn answer(server: &mut Datagrams, registry: &Registry, client: &UdpSocket) -> Option<Vec<u8>> {
         server.serve(&[true], registry);
         client.set_nonblocking(true).unwrap();

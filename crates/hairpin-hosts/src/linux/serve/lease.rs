@@ -49,7 +49,6 @@ struct Turn {
     moved: Option<Instant>,
     /// Longest pause of its loads.
     pause: Duration,
-    /// Longest duration.
     limit: Duration,
 }
 
@@ -71,7 +70,6 @@ pub(super) enum NotBegun {
     Full,
     /// The wait for the round's turn timed out.
     Late,
-    /// The client has gone.
     Gone,
 }
 

@@ -67,7 +67,6 @@ pub struct Server {
     events: Receiver<Event>,
     woken: UnixStream,
     refusals: Refusals,
-    /// Counts in the last report.
     reported: StrangerCounts,
     reported_at: Instant,
 }
@@ -126,9 +125,6 @@ impl Server {
     }
 
     /// Serves counters in the format of OpenMetrics over HTTP. Returns the address.
-    ///
-    /// # Errors
-    /// The address or the port is unavailable.
     pub fn serve_metrics(&self, at: SocketAddr) -> io::Result<SocketAddr> {
         metrics::start(at, Arc::clone(&self.shared))
     }
@@ -234,7 +230,7 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The connection was closed before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) if has_no_descriptors(&error) => {
+                Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) => {
                     if !self.strangers.close_oldest() {
                         std::thread::sleep(ACCEPT_PAUSE);
                     }
@@ -277,10 +273,6 @@ impl Server {
 /// Whether accept(2) will keep failing.
 fn is_permanent(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::OPNOTSUPP))
-}
-
-fn has_no_descriptors(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Raises the descriptor limit as far as needed and allowed. Returns the maximum number of unauthenticated clients.

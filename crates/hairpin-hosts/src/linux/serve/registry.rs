@@ -30,9 +30,7 @@ pub(super) enum NotAccepted {
 
 /// Flows of a round, or datagrams of a trial, that have the same cookie.
 struct Expected {
-    /// Address of this host that the client uses.
     at: SocketAddr,
-    /// Address of the client's control connection.
     client: IpAddr,
     /// When hellos were answered last, in the last [`HELLO_INTERVAL`].
     answered: VecDeque<Instant>,

@@ -34,7 +34,6 @@ use crate::tls::Tls;
 const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Time-out for the rest of a message that has begun to arrive.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time-out for a client's order.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest round, regardless of the deadline in its order.
 const MAX_ROUND: Duration = Duration::from_hours(2);
@@ -44,9 +43,7 @@ const DEADLINE_GRACE: Duration = Duration::from_secs(90);
 const MAX_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval at which a round's ticket is read again: it may be revoked.
 const TICKET_INTERVAL: Duration = Duration::from_millis(500);
-/// Time for a client to close its connection at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for a process to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Serves one flow of a round until it ends or fails, then reports the round as an event.
@@ -167,7 +164,6 @@ struct Relay<'r> {
     moved: [u64; 2],
     /// Whether the process has sent its report or failure, which is its last message.
     is_reported: bool,
-    /// Why the round's process failed.
     failure: Option<String>,
     until: Instant,
     began: Instant,

@@ -14,7 +14,6 @@ use crate::dial::now_unix_s;
 const DAY_S: u64 = 24 * 3600;
 /// Maximum sessions of all tickets at the same time: each has a thread, and a service may have 512 (docs/two-hosts.md).
 const MAX_OPEN: usize = 200;
-/// Maximum ended sessions to list.
 const MAX_LISTED: usize = 50;
 
 /// Sessions and usage that a server keeps between its starts.
@@ -240,7 +239,6 @@ impl Sessions {
         Ok(())
     }
 
-    /// Removes a flow of the session.
     pub(super) fn remove_flow(&self, number: u64, bits_per_s: f64) {
         if let Some(open) = self.inner().open.get_mut(&number) {
             open.ordered_bits_per_s = (open.ordered_bits_per_s - bits_per_s).max(0.0);

@@ -20,7 +20,6 @@ use crate::protocol::ServerInfo;
 use crate::ticket::Secret;
 use crate::tls::Tls;
 
-/// A ticket that the server accepts.
 #[derive(Clone, Debug)]
 pub struct AcceptedTicket {
     /// Public name of the ticket.
@@ -73,7 +72,6 @@ pub(super) struct Shared {
     pub(super) refusing: AtomicU32,
     /// Number of clients that were refused without a reason.
     pub(super) refused_silently: AtomicU64,
-    /// Number of refused clients by reason.
     pub(super) refused: [AtomicU64; RefusalReason::ALL.len()],
     /// Writing a byte wakes the serving thread.
     pub(super) wake: UnixStream,
@@ -86,7 +84,6 @@ impl Shared {
         drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
     }
 
-    /// Whether clients of that address are allowed.
     pub(super) fn allows(&self, address: IpAddr) -> bool {
         is_allowed(&self.service.allow, address)
     }

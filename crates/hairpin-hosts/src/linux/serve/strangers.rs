@@ -17,7 +17,6 @@ use serde::Deserialize;
 use crate::protocol::{AnyGreeting, Greeting, MAX_STRANGER_BYTES, VERSION};
 use crate::tls::{TOO_MUCH, Tls};
 
-/// Time for a client to authenticate.
 const AUTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes that a client may send before it is authenticated.
 const MAX_TOTAL_BYTES: u64 = 16 << 10;

@@ -13,7 +13,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Maximum bytes to keep of each output.
 const MAX_BYTES: usize = 16 << 10;
-/// Polling interval for the end of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for the process to end after SIGTERM.
 const TERM_TIMEOUT: Duration = Duration::from_secs(1);
@@ -22,7 +21,6 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum WaitError {
     TimedOut,
-    /// The user interrupted Hairpin.
     Interrupted,
     /// Waiting failed.
     Io(io::Error),

@@ -26,7 +26,6 @@ pub const VARIABLE: &str = "HAIRPIN_SSH";
 const DEFAULT_PORT: u16 = 7420;
 /// Time-out for `ssh -G`.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time-out for ssh to log in and the server to start.
 const START_TIMEOUT: Duration = Duration::from_secs(45);
 const COPY_TIMEOUT: Duration = Duration::from_mins(5);
 /// Time for the server to end by itself after its input is closed.
@@ -52,7 +51,6 @@ pub enum Unstarted {
     /// The host has no `hairpin`. Contains the output of `uname -sm` there.
     Missing(String),
     Failed(Failure),
-    /// The user interrupted Hairpin.
     Interrupted,
 }
 
@@ -131,9 +129,6 @@ impl<'s> Ssh<'s> {
     }
 
     /// Copies the program to the path where [`Ssh::start`] finds it.
-    ///
-    /// # Errors
-    /// The program cannot be read here or written there.
     pub fn copy(&self, binary: &Binary) -> Result<(), Unstarted> {
         let copy_failure = |why: String| {
             let cause = format!("cannot copy {} to {}: {why}", binary.path().display(), self.to);
@@ -210,7 +205,6 @@ impl<'s> Ssh<'s> {
         Unstarted::Failed(Failure::new(FailureKind::Other, format!("cannot {operation} {}: {why}", self.to), hint))
     }
 
-    /// Explains a failure of ssh itself.
     fn unreachable_failure(&self, child: &BoundedChild) -> Failure {
         let stderr = child.stderr();
         let typed = self.as_typed();
@@ -277,7 +271,6 @@ fn copy_path(binary: &Binary) -> String {
     format!("copy=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/hairpin/{}\"", binary.name())
 }
 
-/// Joins the last lines on standard error.
 fn last_error_lines(child: &BoundedChild) -> String {
     let stderr = child.stderr();
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

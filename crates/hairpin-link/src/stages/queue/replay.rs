@@ -41,7 +41,6 @@ impl Replay {
         }
     }
 
-    /// Skips to the first opportunity at or after `now_ns`.
     fn skip_to(&mut self, now_ns: u64) {
         let now_ms = now_ns.div_ceil(NS_PER_MS);
         let period_ms = self.trace.period_ms();

@@ -142,7 +142,6 @@ pub(super) fn options(run: &Run) -> Option<String> {
     Some(format!("Options: {}, {set}. CPU time per message: {paid}.", options.waiting.in_words()))
 }
 
-/// Lists what would change the choice.
 pub(super) fn changes(run: &Run) -> Option<String> {
     let choice = run.answer.choice.as_ref()?;
     let parts: Vec<String> =

@@ -54,7 +54,10 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         )),
         Said::NothingMeasured => Some("Nothing was measured: no case could be run.".to_owned()),
         Said::NothingUsable => Some(nothing_usable(run)),
-        Said::NotRanked { injected_fault, .. } => Some(not_ranked(*injected_fault)),
+        Said::NotRanked { injected_fault: true, .. } => {
+            Some("No overall answer: cases with an injected fault are not ranked.".to_owned())
+        }
+        Said::NotRanked { .. } => Some("No overall answer: no case can be ranked.".to_owned()),
         Said::Unequal { conditions } => Some(unequal(conditions)),
         Said::Single { case } => Some(single(row(case)?)),
         Said::ShortestPeriod => periods::shortest(run),
@@ -126,11 +129,6 @@ fn unequal(conditions: &[Unequal]) -> String {
         format!("{}: {}", unequal.condition, values.join(", "))
     });
     format!("Besides the protocol, these differ: {}.", words.collect::<Vec<_>>().join("; "))
-}
-
-fn not_ranked(injected_fault: bool) -> String {
-    let why = if injected_fault { "cases with an injected fault are not ranked" } else { "no case can be ranked" };
-    format!("No overall answer: {why}.")
 }
 
 fn finding(run: &Run, code: &str, row: &CaseSummary) -> Option<String> {

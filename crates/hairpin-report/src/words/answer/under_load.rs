@@ -24,7 +24,6 @@ struct Probe {
     place: String,
     /// Whether the run has no other probe and no other path.
     is_only: bool,
-    /// Words that all loads of the probe share.
     shared: Vec<String>,
 }
 
@@ -68,7 +67,6 @@ impl Probe {
     }
 }
 
-/// Returns the words that the loads of these cases share.
 fn shared(cases: &[&Case]) -> Vec<String> {
     let all: Vec<Vec<String>> =
         cases.iter().filter(|case| !case.loads().is_empty()).map(|case| case.load_words()).collect();
@@ -198,7 +196,6 @@ pub(super) fn without_load(run: &Run, row: &CaseSummary, verdict: Option<Verdict
     }
 }
 
-/// Describes the probe's losses in this phase.
 pub(super) fn probe_lost(run: &Run, row: &CaseSummary, phase: Phase) -> Option<String> {
     let phases = row.under_load.as_ref()?.phases.each();
     let ledger = phases.into_iter().find(|(of, _)| *of == phase).map(|(_, figures)| &figures.probe.ledger)?;

@@ -26,7 +26,6 @@ pub(crate) enum Part<P> {
 /// A part that has arrived, with the number of its stream.
 type Arrived<'b> = (u32, Part<&'b [u8]>);
 
-/// The header of a frame.
 pub(crate) fn header(stream: u32, frame: &Part<impl AsRef<[u8]>>) -> [u8; HEADER_BYTES] {
     let length = match frame {
         Part::Open => OPEN,

@@ -42,7 +42,9 @@ impl Identity {
         static LAST: Mutex<Option<Identity>> = Mutex::new(None);
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some(identity) if identity.is_of(cookie, protocols, opening) => Ok(identity.clone()),
+            Some(last) if last.cookie == *cookie && last.protocols == protocols && last.opening == opening => {
+                Ok(last.clone())
+            }
             _ => {
                 let protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
                 let identity = Self::derive(cookie, protocols, opening).map_err(std::io::Error::other)?;
@@ -70,10 +72,6 @@ impl Identity {
     pub(crate) fn on_early(&self, could: bool) -> io::Result<()> {
         let cold = self.sessions.opened.fetch_add((!could).into(), Ordering::Relaxed) + u64::from(!could);
         (could || cold <= MAX_COLD).then_some(()).ok_or_else(|| io::Error::other("0-RTT was not possible"))
-    }
-
-    fn is_of(&self, cookie: &Cookie, protocols: &[&[u8]], opening: Opening) -> bool {
-        self.cookie == *cookie && self.protocols == protocols && self.opening == opening
     }
 
     fn derive(

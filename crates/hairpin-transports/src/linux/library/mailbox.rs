@@ -28,7 +28,6 @@ pub(crate) struct Mailbox(Arc<Mutex<State>>);
 struct State {
     incoming: Queue,
     outgoing: Queue,
-    /// Whether the wire is closed.
     is_closed: bool,
     /// Whether the other end has opened the wire.
     is_opened: bool,
@@ -162,12 +161,10 @@ impl Mailbox {
         }
     }
 
-    /// Encodes a message by `call`.
     pub(crate) fn encode<T>(&self, call: impl FnOnce() -> T) -> T {
         self.lock().coding.encode.time(call)
     }
 
-    /// Decodes a message by `call`.
     pub(crate) fn decode<T>(&self, call: impl FnOnce() -> T) -> T {
         self.lock().coding.decode.time(call)
     }

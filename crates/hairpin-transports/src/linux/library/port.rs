@@ -28,7 +28,6 @@ const LOCAL_CLOSING_TIMEOUT: Duration = Duration::from_millis(300);
 /// Longest time between two calls to [`Wire::drive`].
 const DRIVE_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A connection that a library drives.
 pub(crate) struct Driven {
     runtime: Mutex<Runtime>,
     handle: Handle,
@@ -121,7 +120,6 @@ pub(crate) enum Form {
     Messages,
     /// Whole messages, which the other end receives as bytes.
     Requests,
-    /// A stream of bytes.
     Bytes,
 }
 

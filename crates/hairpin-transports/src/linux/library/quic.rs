@@ -34,7 +34,6 @@ use crate::wires::failed;
 const MAX_STREAMS: u32 = 10_000;
 /// Minimum streams that the other end may open, as the library's default.
 const DEFAULT_STREAMS: u32 = 100;
-/// Maximum bytes of one read.
 pub(crate) const MAX_READ_BYTES: usize = 64 << 10;
 
 /// Maximum payload of a datagram before MTU discovery.
@@ -225,7 +224,6 @@ fn endpoint(
     Ok((new_endpoint(handle, server, established)?, client, chosen))
 }
 
-/// The library's counters of the connection.
 fn statistics(connection: &quinn::Connection) -> [Fact; 6] {
     let stats = connection.stats();
     [

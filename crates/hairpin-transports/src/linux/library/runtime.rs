@@ -164,9 +164,6 @@ impl Runtime {
     }
 
     /// Drives the futures until this one is complete; `None` after the time-out.
-    ///
-    /// # Errors
-    /// A wait failed.
     pub(crate) fn complete<T: Send + 'static>(
         &mut self,
         future: impl Future<Output = T> + Send + 'static,

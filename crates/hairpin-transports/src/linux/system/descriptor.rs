@@ -14,14 +14,12 @@ pub(crate) const WRITABLE: i16 = libc::POLLOUT;
 /// `poll(2)` event for a pending error or a time stamp in the error queue; reported even if not requested.
 pub(crate) const ERROR: i16 = libc::POLLERR;
 
-/// `read(2)`.
 #[inline]
 pub(crate) fn read(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length describe a live, exclusively borrowed slice.
     to_count(unsafe { libc::read(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
 }
 
-/// `write(2)`.
 #[inline]
 pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length describe a live slice, which the kernel only reads.
@@ -71,7 +69,6 @@ pub(crate) fn poll_all(on: &[BorrowedFd<'_>], events: i16, at_most: Duration) ->
     Ok(polled.iter().map(|polled| polled.revents != 0).collect())
 }
 
-/// Descriptors for [`Polls::wait`].
 pub(crate) struct Polls(Vec<libc::pollfd>);
 
 impl Polls {

@@ -32,7 +32,6 @@ impl Map {
         Ok(Self { start, length })
     }
 
-    /// Returns the 32-bit word at `offset`.
     #[inline]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         let start = self.checked(offset, 4, 4);
@@ -40,7 +39,6 @@ impl Map {
         unsafe { AtomicU32::from_ptr(start.cast()) }
     }
 
-    /// Returns the 64-bit word at `offset`.
     #[inline]
     pub(crate) fn long_word(&self, offset: usize) -> &AtomicU64 {
         let start = self.checked(offset, 8, 8);
@@ -48,7 +46,6 @@ impl Map {
         unsafe { AtomicU64::from_ptr(start.cast()) }
     }
 
-    /// Copies `bytes` to `offset`.
     #[inline]
     pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
         let start = self.checked(offset, bytes.len(), 1);
@@ -56,7 +53,6 @@ impl Map {
         unsafe { copy(bytes.as_ptr(), start, bytes.len()) }
     }
 
-    /// Fills `into` from `offset`.
     #[inline]
     pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
         let start = self.checked(offset, into.len(), 1);

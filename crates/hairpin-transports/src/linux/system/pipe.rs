@@ -15,7 +15,6 @@ use super::{check, to_count};
 /// The read end and the write end of a pipe.
 pub(crate) type Ends = (OwnedFd, OwnedFd);
 
-/// Creates a pipe.
 pub(crate) fn pipe() -> io::Result<Ends> {
     let (read_end, write_end) = io::pipe()?;
     Ok((read_end.into(), write_end.into()))
@@ -67,7 +66,6 @@ fn nameless_fifo() -> io::Result<File> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
-    /// The write end of a pipe.
     Write,
     /// Both, for a memory file.
     Both,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::descriptor::{READABLE, owned, poll};
 
-/// A handle to another process.
 pub(crate) struct Process {
     pid: i32,
     /// A pidfd, which cannot refer to a later process with the same pid (Linux 5.3).
@@ -87,7 +86,6 @@ thread_local! {
     static THREAD_ID: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Returns the kernel's id of the calling thread.
 #[inline(always)]
 pub(crate) fn thread_id() -> i32 {
     match THREAD_ID.get() {

@@ -24,7 +24,6 @@ pub(super) fn send_flags(may_block: bool) -> i32 {
     libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT }
 }
 
-/// `send(2)`.
 #[inline]
 pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
     send_with(to, bytes, send_flags(may_block))

@@ -42,7 +42,6 @@ pub(crate) const ICMP_FILTER: SockOpt = SockOpt(libc::SOL_RAW, 1);
 pub(crate) const PATH_MTU: SockOpt = SockOpt(libc::IPPROTO_IP, libc::IP_MTU);
 pub(crate) const PATH_MTU_V6: SockOpt = SockOpt(libc::IPPROTO_IPV6, libc::IPV6_MTU);
 
-/// Sets an `int` option.
 pub(crate) fn set(on: BorrowedFd<'_>, option: SockOpt, value: i32) -> io::Result<()> {
     set_bytes(on, option, &value.to_ne_bytes())
 }

@@ -66,7 +66,6 @@ pub(crate) struct Sent {
     pub(crate) last_byte: u32,
 }
 
-/// An entry of a socket's error queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorQueueEntry {
     Stamp(Sent),

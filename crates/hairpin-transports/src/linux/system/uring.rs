@@ -136,7 +136,6 @@ impl Ring {
         drop(self.ring.submitter().register_sync_cancel(None, CancelBuilder::user_data(SEND)));
     }
 
-    /// Takes a completion.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Completed> {
         let entry: cqueue::Entry = self.ring.completion().next()?;
@@ -170,10 +169,6 @@ impl Ring {
     pub(crate) fn calls(&self) -> u64 {
         self.calls
     }
-
-    fn is_idle(&self) -> bool {
-        !self.is_sending && !self.is_receiving.contains(&true)
-    }
 }
 
 impl Drop for Ring {
@@ -183,7 +178,7 @@ impl Drop for Ring {
         drop(submitted.and_then(|_| self.ring.submitter().register_sync_cancel(None, CancelBuilder::any())));
         while self.next().is_some() {}
         // Before Linux 6.0, or if SQPOLL's thread was late: the kernel may still use the memory.
-        if !self.is_idle() {
+        if self.is_sending || self.is_receiving.contains(&true) {
             std::mem::forget(std::mem::take(&mut self.received));
             std::mem::forget(std::mem::take(&mut self.out));
         }

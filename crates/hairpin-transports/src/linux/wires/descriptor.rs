@@ -30,7 +30,6 @@ const MAX_TRIES: u32 = 64;
 /// Maximum time that a call of a one-way load blocks in the kernel before a signal interrupts it.
 const MAX_CALL: Duration = Duration::from_millis(50);
 
-/// A wire over one or two descriptors.
 pub(crate) struct DescriptorWire<P> {
     port: P,
     /// A basic mode.

@@ -154,7 +154,6 @@ pub(crate) fn is_icmp_error(error: &io::Error) -> bool {
     )
 }
 
-/// Sends the hello on a connected socket.
 pub(crate) fn send_hello(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
     let sent = socket::send(socket.as_fd(), &encode_hello(HelloKind::Hello, cookie, &[0; 16]), true);
     let whole = |sent| if sent == HELLO_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };

@@ -64,7 +64,6 @@ pub(crate) trait Session: Send + 'static {
     fn io_mut(&mut self) -> &mut Io;
 }
 
-/// The end of the header of an HTTP message.
 const HEADER_END: &[u8; 4] = b"\r\n\r\n";
 
 /// A connected socket for libraries that use [`Read`] and [`Write`].
@@ -151,7 +150,6 @@ impl Io {
     }
 }
 
-/// Returns the error of a handshake.
 pub(crate) fn handshake_failed(protocol: &str, setup: &Setup, source: io::Error) -> TransportError {
     if source.kind() == io::ErrorKind::TimedOut {
         return TransportError::TimedOut { what: "completed its handshake", after: setup.opening_timeout() };
@@ -191,7 +189,6 @@ impl Write for Io {
     }
 }
 
-/// Returns the connection whose only wire is this session.
 pub(crate) fn connection<S: Session>(
     kind: &SocketKind,
     setup: &Setup,
@@ -205,7 +202,6 @@ pub(crate) fn connection<S: Session>(
     Ok(OneWire::connection(kind.transport, wire))
 }
 
-/// A wire of a session.
 struct LayeredPort<S: Session> {
     session: S,
     attempts: u64,

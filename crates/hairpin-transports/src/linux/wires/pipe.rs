@@ -36,7 +36,6 @@ struct Pipes {
 }
 
 impl PipeListener {
-    /// Creates the server from two new pipes.
     pub(crate) fn new(transport: &'static str, [to_server, to_client]: [Ends; 2], setup: &Setup) -> Self {
         let (from_client, client_writes) = to_server;
         let (client_reads, to_client) = to_client;

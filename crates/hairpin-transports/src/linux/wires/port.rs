@@ -149,11 +149,9 @@ pub(super) fn unsupported() -> io::Error {
     io::Error::from_raw_os_error(libc::EOPNOTSUPP)
 }
 
-/// The result of a batch call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BatchResult {
     pub(crate) pieces: usize,
-    /// Whether the other end has closed.
     pub(crate) ended: bool,
 }
 
@@ -168,7 +166,6 @@ pub(crate) enum Miss {
     Ended,
     /// The kernel reports that the other end has ended; data from the other end may still be available.
     Gone,
-    /// Any other error.
     Failed(io::Error),
 }
 

@@ -134,7 +134,6 @@ fn wait_for(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result<
     Ok(false)
 }
 
-/// Connects an open socket to a server.
 pub(super) fn connect(
     socket: Socket,
     to: &SockAddr,
@@ -202,7 +201,6 @@ fn note_hello(setup: &Setup, began: Instant) {
     }
 }
 
-/// Connects within `timeout`.
 fn connect_within(socket: &Socket, to: &SockAddr, timeout: Duration) -> std::io::Result<()> {
     socket.set_nonblocking(true)?;
     match socket.connect(to) {

@@ -16,7 +16,6 @@ use crate::system::sockopt;
 use crate::wire::{Connection, Setup, TransportError};
 use crate::wires::failed;
 
-/// Opens the protocol on a connected socket.
 pub(crate) type Layer = fn(Connected<'_>) -> Result<Box<dyn Connection>, TransportError>;
 
 /// Opens the protocol to a foreign server on a connected socket, without a hello.
@@ -153,7 +152,6 @@ pub(crate) fn local_address(socket: &Socket) -> String {
     }
 }
 
-/// The facts of every socket.
 pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Vec<Fact> {
     let mut facts = options::effective(socket.as_fd(), family, names);
     facts.extend(sockopt::drops(socket.as_fd()).map(|drops| Fact::number(fact_names::SOCKET_DROPS, drops.into())));

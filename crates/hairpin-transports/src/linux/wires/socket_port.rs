@@ -179,7 +179,6 @@ impl SocketPort {
         facts.into_iter().flatten().map(|(name, count)| Fact::number(name, count as f64)).collect()
     }
 
-    /// Returns the facts about the path to another host.
     fn path_facts(&self) -> Vec<Fact> {
         if !self.crosses_link {
             return Vec::new();
@@ -299,7 +298,6 @@ impl SocketPort {
         Ok(send(self)?)
     }
 
-    /// Sends one message of a flow with codes.
     #[inline(never)]
     fn send_one_sealed(&mut self, message: &[u8], may_block: bool) -> Result<usize, Miss> {
         let Some(sealed) = self.sealed.as_ref().filter(|sealed| sealed.writes) else {

@@ -21,7 +21,6 @@ use crate::wires::{bad_address, check, failed, minimal_setup};
 pub(crate) const WAITINGS: &[Waiting] =
     if cfg!(feature = "async") { Waiting::ALL } else { Waiting::ALL.split_at(Waiting::Async as usize).0 };
 
-/// A transport over one type of socket.
 pub(crate) struct SocketTransport {
     pub(crate) card: Card,
     pub(crate) family: Family,
@@ -164,7 +163,6 @@ impl Transport for SocketTransport {
     }
 }
 
-/// Returns the error of a failed bind.
 fn cannot_bind(address: SocketAddr, source: io::Error) -> TransportError {
     let hint = match source.kind() {
         io::ErrorKind::AddrInUse => "the port is occupied: choose another, or 0 for any free port",

@@ -12,9 +12,7 @@ pub(crate) struct Stamping {
     has_begun: bool,
     /// Whether receive calls read the stamps of received data.
     pub(crate) reads_received: bool,
-    /// Whether stamps are requested for single messages.
     pub(crate) is_by_message: bool,
-    /// Whether acknowledgments are stamped too.
     acknowledged: bool,
     /// End of the bytes covered by the last stamp, in 64 bits. The kernel reports only the lower 32 bits.
     end_byte: u64,

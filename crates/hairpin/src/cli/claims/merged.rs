@@ -77,9 +77,6 @@ fn machine(report: &ClaimsReport) -> String {
 }
 
 /// Prints the claims whose verdicts differ between a result and another one, or the latest here, and what may be why.
-///
-/// # Errors
-/// If a result cannot be read.
 pub(super) fn compare(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let read = |name: &str| matches.get_one::<PathBuf>(name).map(|path| read_result(path).map_err(Stopped::usage));
     let Some(reference) = read("REFERENCE").transpose()? else {

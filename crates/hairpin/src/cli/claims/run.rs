@@ -101,7 +101,6 @@ pub(super) fn test(program: &Program, matches: &ArgMatches, arguments: &[OsStrin
     })
 }
 
-/// The runs of the claims.
 struct Tests<'a> {
     program: &'a Program,
     ends: &'a Ends,
@@ -150,7 +149,6 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Performs the runs of each text, and judges its claims.
     fn judge_all(&mut self, chosen: &[SelectedClaims], looks: usize) -> Vec<JudgedClaim> {
         let mut judged = Vec::new();
         for of in chosen {
@@ -317,7 +315,6 @@ struct RunOptions {
 }
 
 impl RunOptions {
-    /// The arguments of a command with the chosen seed and rounds.
     fn words(&self, command: &str, look: usize, quick_rounds: Option<u64>) -> Vec<String> {
         let mut words: Vec<String> = std::iter::once("hairpin".to_owned()).chain(shell::words(command)).collect();
         let flag = words.iter().position(|word| word == "--rounds");

@@ -15,7 +15,6 @@ use super::account::Addresses;
 use crate::interrupt::Signals;
 use crate::linux::streams::to_standard_error;
 
-/// Time-out for the far command to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Polling interval until the far command listens.

@@ -15,9 +15,6 @@ pub(super) use run::{LinkRunOptions, cannot_run, exit_code, run_over_link};
 use super::exit::{Exit, Stopped};
 
 /// Runs `hairpin link list`, `show` or `run`.
-///
-/// # Errors
-/// If a profile is invalid, or the link of `run` fails.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     match matches.subcommand() {
         Some(("show", matches)) => show::run(matches),

@@ -21,17 +21,13 @@ impl LinkRequest {
     pub(super) fn read(text: &str) -> Result<Self, Stopped> {
         let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
             let pointed = error.pointed().replace('\n', "\n  ");
-            let [problem, hint] = [&error.problem, &error.hint].map(|text| plain(text));
+            let plain = |text: &String| text.replace(char::is_control, " ");
+            let [problem, hint] = [&error.problem, &error.hint].map(plain);
             Stopped::usage(format!("link profile: {problem}\n  {pointed}\n(hint: {hint})"))
         })?;
         let traces = traces::read(&profile).map_err(Stopped::usage)?;
         Ok(Self { builtin: builtin::find(text.trim()), profile, traces })
     }
-}
-
-/// Replaces control characters in text from the user by spaces.
-fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 /// Stages of a direction with their figures in words; empty for the loopback.

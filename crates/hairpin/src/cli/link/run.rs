@@ -34,7 +34,6 @@ use crate::session::drawn_seed;
 /// Time for the command to end after the link has failed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What to run over a link.
 pub(in crate::cli) struct LinkRunOptions {
     link: LinkRequest,
     line: String,
@@ -53,7 +52,6 @@ enum Outcome {
     NotRun(io::Error),
     /// A signal arrived before the command was started.
     Interrupted(i32),
-    /// The link failed while the command ran.
     LinkFailed,
 }
 
@@ -238,9 +236,6 @@ fn wait_for_command(guest: &mut Guest, link: &RunningLink, signals: &Signals) ->
 
 impl LinkRunOptions {
     /// Reads the arguments of `link`.
-    ///
-    /// # Errors
-    /// If one is invalid.
     pub(in crate::cli) fn read(matches: &ArgMatches) -> Result<Self, Stopped> {
         let text: &String = matches.get_one("link").expect("it is required");
         if text.trim() == EVERY {
@@ -365,7 +360,6 @@ fn print_result(options: &LinkRunOptions, exit: Exit, end: &LinkEnd) {
     }
 }
 
-/// Exit code for the command's exit status.
 pub(in crate::cli) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.or_else(|| signal_of(status).map(signal_exit_code)).unwrap_or(u8::MAX)

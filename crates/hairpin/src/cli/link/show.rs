@@ -1,7 +1,6 @@
 //! `hairpin link show PROFILE`: shows the content of a profile.
 
 use clap::ArgMatches;
-use hairpin_link::profile::Profile;
 use hairpin_link::trace::Trace;
 use hairpin_model::link::Direction;
 use hairpin_model::quantities;
@@ -24,7 +23,9 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         list.item(builtin.name, builtin.summary);
     }
     list.item("line", &asked.profile.to_string());
-    list.item("delay alone", &round_trip(&asked.profile));
+    let [up, down] = [&asked.profile.up, &asked.profile.down].map(|way| way.delay.base_ns);
+    let round_trip = quantities::round_duration(up.saturating_add(down) as f64);
+    list.item("delay alone", &format!("a round trip takes {round_trip}"));
     for (name, text) in &asked.traces {
         list.item("trace", &format!("{name}: {}", trace(text)));
     }
@@ -44,11 +45,6 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     }
     output::text(&list.text);
     Ok(Exit::Fine)
-}
-
-fn round_trip(profile: &Profile) -> String {
-    let ns = profile.up.delay.base_ns.saturating_add(profile.down.delay.base_ns);
-    format!("a round trip takes {}", quantities::round_duration(ns as f64))
 }
 
 fn trace(text: &str) -> String {

@@ -28,7 +28,6 @@ HAIRPIN_FAR_IPV6 (if the MTU is at least 1280 bytes), and HAIRPIN_LINK (the prof
      hairpin link run --link 'plc loss=1%' --far 'python3 -m http.server' \\\n    \
      -- sh -c 'curl http://$HAIRPIN_FAR:8000/'";
 
-/// The command with its subcommands.
 pub fn command() -> Command {
     Command::new("link")
         .about("List and show emulated links, and run any program over a link")

@@ -48,7 +48,6 @@ pub(super) struct IpPacket {
     pub(super) size_bytes: usize,
     /// Whether the packet carries transport payload.
     pub(super) carries_data: bool,
-    /// Set if the packet is a fragment.
     pub(super) fragment: Option<Fragment>,
     /// The payload's position in the frame, if the packet is a possible message or its first fragment: a UDP
     /// datagram, an ICMP echo request in the up direction, or an echo reply in the down direction.

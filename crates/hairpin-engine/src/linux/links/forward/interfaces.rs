@@ -25,7 +25,6 @@ pub(super) trait Interfaces {
     fn wait(&mut self, at_most_ns: Option<u64>) -> Result<bool, Failure>;
 }
 
-/// An arrived frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     /// The kernel's timestamp. It may be earlier than the timestamp of a previous frame.

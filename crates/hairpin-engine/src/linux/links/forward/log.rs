@@ -15,7 +15,6 @@ use super::sockets::no_thread;
 use crate::links::LogTo;
 use crate::system::{cpu, stream};
 
-/// Lines per batch passed to the thread.
 const BATCH_LINES: usize = 1024;
 /// Maximum bytes per write, in whole lines. A pipe accepts this many bytes atomically (pipe(7)), so lines of other
 /// writers do not mix with these.
@@ -34,7 +33,6 @@ pub(super) struct Log {
     empty: Receiver<Vec<LogLine>>,
     /// `None` once everything is written.
     writer: Option<Writer>,
-    /// The name of the log in error messages.
     name: String,
     missing: u64,
 }

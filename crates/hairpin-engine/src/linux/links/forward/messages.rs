@@ -37,7 +37,6 @@ const MAX_LATEST: usize = 64;
 /// Maximum number of lost messages whose numbers are reported.
 const MAX_REPORTED: usize = 20_000;
 
-/// The messages of all flows whose messages are recognized.
 pub(super) struct Flows(Vec<(FlowId, Messages)>);
 
 /// The index of a flow, and the part of this flow to which a packet belongs.

@@ -62,7 +62,7 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
     let traces: Vec<_> = order.traces.iter().map(trace).collect::<Result<_, Failure>>()?;
     let link = Link::new(&profile, order.seed, &traces).map_err(no_link(order))?;
     let frame_bytes = usize::try_from(profile.mtu_bytes).unwrap_or(usize::MAX) + frames::ETHERNET_BYTES;
-    cpu::reduce_timer_slack();
+    cpu::set_timer_slack(1);
     cpu::shorten_time_slices();
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
     // The log is opened after the sockets, so that an existing log is truncated only if they can be opened.

@@ -31,7 +31,6 @@ pub(super) struct StoredPacket {
     pub(super) part: Option<PartOfFlow>,
     /// Number of outcomes so far.
     pub(super) outcomes: u8,
-    /// Whether the packet or its copy arrived whole.
     pub(super) arrived: bool,
 }
 

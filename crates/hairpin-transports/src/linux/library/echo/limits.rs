@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::library::runtime::Runtime;
 
-/// Largest message that is echoed.
 pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Concurrent connections of a listener.
 pub(super) const MAX_CONNECTIONS: usize = 100;
@@ -20,7 +19,6 @@ const MESSAGE_UNIT_BYTES: usize = 16 << 10;
 /// Interval between checks whether the server ends.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A running echo server.
 #[derive(Clone, Debug)]
 pub struct EchoServer {
     pub at: SocketAddr,

@@ -115,7 +115,6 @@ async fn serve(incoming: Incoming, limits: Connection, handle: Handle) {
     }
 }
 
-/// Waits for a timer.
 async fn pause(timers: &Handle, time: Duration) {
     let until = Instant::now() + time;
     poll_fn(|context| {
