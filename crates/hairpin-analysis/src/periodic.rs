@@ -1,7 +1,7 @@
 //! Figures that only control loops have.
 
 use hairpin_model::rare_events::{clustering, event_share};
-use hairpin_model::{Figure, Flow, LatencyFigures, Measured, PeriodicCounts, PeriodicFigures};
+use hairpin_model::{EndReport, Figure, Flow, LatencyFigures, Measured, PeriodicCounts, PeriodicFigures};
 use hdrhistogram::Histogram;
 
 use crate::over_rounds::OverRounds;
@@ -21,10 +21,6 @@ pub(crate) fn figures(
     flow.load.periodic()?;
     let counts = || measured.iter().filter_map(|measured| measured.flow(&flow.id)?.periodic.as_ref());
     let sum = |of: fn(&PeriodicCounts) -> u64| counts().map(of).fold(0, u64::saturating_add);
-    let per_period = |measured: &Measured| {
-        let periods = measured.flow(&flow.id)?.periodic.as_ref()?.periods;
-        (periods > 0).then(|| measured.client().voluntary_switches as f64 / periods as f64)
-    };
     let by_blocks = clustering(counts().map(PeriodicCounts::blocks));
     let share = event_share(sum(|counts| counts.misses), sum(|counts| counts.periods), by_blocks, rounds.alpha());
     Some(PeriodicFigures {
@@ -39,6 +35,12 @@ pub(crate) fn figures(
         longest_miss_run: counts().map(|counts| counts.longest_miss_run).max().unwrap_or(0),
         miss_share: (sum(|counts| counts.periods) > 0).then(|| Figure::new(share.value, share.low, share.high)),
         effective_periods: share.effective_trials,
-        wake_ups_per_period: rounds.median(per_period),
+        wake_ups_per_period: rounds.median(|measured| per_period(flow, measured, |client| client.voluntary_switches)),
     })
+}
+
+/// Returns a count of the client per period.
+pub(crate) fn per_period(flow: &Flow, measured: &Measured, of: fn(&EndReport) -> u64) -> Option<f64> {
+    let periods = measured.flow(&flow.id)?.periodic.as_ref()?.periods;
+    (periods > 0).then(|| of(measured.client()) as f64 / periods as f64)
 }

@@ -1,6 +1,6 @@
 //! Knobs that several experiments share, and what their values mean. [`crate::combinations`] makes cases of them.
 
-use hairpin_model::case::LOOPBACK;
+use hairpin_model::case::{LOOPBACK, Scheduling};
 use hairpin_model::flow::{ConnectionUse, Pacing};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::duration_argument;
@@ -11,7 +11,7 @@ use hairpin_model::{
 
 use crate::knob::{Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;
-use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS};
+use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS, SECOND_NS};
 
 /// The word for a value that the experiment chooses for each case.
 pub const AUTO: &str = "auto";
@@ -80,6 +80,21 @@ pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdl
     .many()
     .or(&["deep"])
     .print(|repeat| repeat.values("deep", |case| Some(case.ends.cpu_idle.to_string())));
+
+/// Scheduling policy of both ends.
+pub const SCHEDULING: Knob = Knob::new("scheduling", "POLICY", KnobKind::Words(Scheduling::WORDS))
+    .help("Scheduling of both ends: other, fifo (SCHED_FIFO), deadline (SCHED_DEADLINE, unpinned), or all")
+    .many()
+    .or(&["other"])
+    .print(|repeat| repeat.values("other", |case| Some(case.ends.scheduling.to_string())));
+
+/// Timer slack of both ends.
+pub const TIMER_SLACK: Knob = Knob::new("timer-slack", "TIME", KnobKind::Duration { min_ns: 1, max_ns: SECOND_NS })
+    .help(
+        "How late the kernel may wake an end that waits for a time; no effect with fifo and deadline [default: 1ns]",
+    )
+    .many()
+    .print(|repeat| repeat.values("", |case| Some(duration_argument(case.ends.timer_slack_ns?))));
 
 /// The seed of every random choice. If the user gives no seed, the binary passes a random one.
 pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })

@@ -108,6 +108,7 @@ fn every_flag_is_repeated() {
         "round-trip --link bridged-vm",
         "round-trip --option sndbuf=4096,rcvbuf=8192",
         "round-trip --cpu-idle all",
+        "round-trip --transport shm --scheduling other,fifo --timer-slack 1ns,15625us",
         "round-trip --ends all",
         "round-trip --replicate",
         "round-trip --sysctl net.ipv4.tcp_sack=0,1",

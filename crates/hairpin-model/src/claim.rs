@@ -421,6 +421,8 @@ words! {
         CpuOverTime = "cpu-over-time",
         /// Socket options as requested and as granted.
         Options = "options",
+        /// Timer slack of the client as requested and as granted.
+        TimerSlack = "timer-slack",
     }
 }
 

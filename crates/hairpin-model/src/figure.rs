@@ -17,6 +17,8 @@ words! {
         SlowVariation = "slow-variation",
         /// The upper bound would be more than 100 times the lower one.
         SaysNothing = "says-nothing",
+        /// A search confirmed no value.
+        NotConfirmed = "not-confirmed",
     }
 }
 

@@ -74,6 +74,17 @@ words! {
         SendStack = "send-stack",
         /// Of a median sampled round trip: from the arrival of the message at each end to the return of its receive call.
         Scheduling = "scheduling",
+        /// Median time from a release of a control loop until the loop was awake. Without devices, by how much a wait was too
+        /// long.
+        ReleaseJitterP50 = "release-jitter-p50",
+        /// Times that the client slept, per period of a control loop.
+        WakeUpsPerPeriod = "wake-ups-per-period",
+        /// CPU time of the client per period of a control loop.
+        ClientCpuPerPeriod = "client-cpu-time-per-period",
+        /// The shortest period that a search found. Its interval begins at the longest period that misses too many deadlines.
+        SmallestPeriod = "smallest-period",
+        /// Probability that a message takes longer than the bound of the run, 0 to 1.
+        Exceeds = "exceeds",
         /// Share of the time of traced exchanges in the states that a rule names, 0 to 1.
         TimeInStates = "time-in-states",
     }

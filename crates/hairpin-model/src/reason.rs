@@ -20,8 +20,16 @@ pub enum Reason {
     Order { figure: FigureName, steps: Vec<OrderStep>, margin: f64 },
     /// Ratios at full and at low load; the measured figure is the ratio at full load / the ratio at low load.
     Widens { figure: FigureName, full: CaseRatio, low: CaseRatio },
-    /// Outputs of the run. `options`: the options requested at the client, if options are among the outputs.
-    Kept { case: String, reported: Vec<Kept>, absent: Vec<Kept>, options: Vec<Effective> },
+    /// Outputs of the run. `options`: the options requested at the client, if options are among the outputs. `timer_slack_ns`:
+    /// requested and granted, if among the outputs.
+    Kept {
+        case: String,
+        reported: Vec<Kept>,
+        absent: Vec<Kept>,
+        options: Vec<Effective>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timer_slack_ns: Option<[u64; 2]>,
+    },
     /// The captured packets with their times at the client in ns, and the first absent packet.
     Packets { case: String, seen: Vec<(EventKind, i64)>, absent: Option<EventKind> },
     /// Traced writes, when the last write and the answer ended, and the published writes if they differ.

@@ -2,10 +2,11 @@
 
 use serde::Deserialize;
 
-use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
+use crate::case::{Case, CpuIdle, EndKind, Placement, Scheduling, Waiting, WhichCpus};
 use crate::exchange::{Remedy, Writes};
 use crate::flow::{Build, ConnectionUse, Direction, LoadWays, Observer, Opening, Source};
 use crate::options::Options;
+use crate::periodic::Timing;
 
 /// Selects a case of a run: exactly one case must match all given fields.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -37,6 +38,10 @@ pub struct Selector {
     /// The exact set of requested options.
     pub options: Option<Options>,
     pub cpu_idle: Option<CpuIdle>,
+    pub scheduling: Option<Scheduling>,
+    pub timer_slack_ns: Option<u64>,
+    /// How a control loop waits.
+    pub timing: Option<Timing>,
     pub remedy: Option<Remedy>,
     pub writes: Option<Writes>,
     pub gap_ns: Option<u64>,
@@ -71,6 +76,9 @@ impl Selector {
                 .is_none_or(|asked| case.loads().into_iter().any(|load| asked.chooses(&case.alone(load))))
             && fits(self.options.as_ref(), Some(&case.primary().options))
             && fits(self.cpu_idle.as_ref(), Some(&case.ends.cpu_idle))
+            && fits(self.scheduling.as_ref(), Some(&case.ends.scheduling))
+            && fits(self.timer_slack_ns.as_ref(), case.ends.timer_slack_ns.as_ref())
+            && fits(self.timing.as_ref(), case.primary().load.periodic().map(|periodic| &periodic.timing))
             && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
             && fits(self.writes.as_ref(), exchange.map(|exchange| &exchange.writes))
             && fits(self.gap_ns.as_ref(), exchange.map(|exchange| &exchange.gap_ns))
@@ -89,6 +97,7 @@ mod tests {
     use super::*;
     use crate::end_settings::EndSettings;
     use crate::flow::{Flow, FlowRole, Load};
+    use crate::periodic::Periodic;
 
     fn choose(written: serde_json::Value) -> Selector {
         serde_json::from_value(written).unwrap()
@@ -125,6 +134,24 @@ mod tests {
         let rate = |rate: f64| choose(json!({"rate_per_s": rate}));
         assert!(rate(467.0).chooses(&link) && !rate(608.0).chooses(&link));
         assert!(!rate(467.0).chooses(&Case::ping_pong("udp")), "a closed loop has no rate");
+    }
+
+    #[test]
+    fn a_control_loop_is_selected_by_how_it_waits_and_by_its_thread() {
+        let periodic = Periodic { timing: Timing::Timerfd, ..Periodic::default() };
+        let fifo = Case::ping_pong("tcp").with(|changed| {
+            changed.primary_mut().load = Load::Periodic { periodic, size_bytes: 4, reply_size_bytes: 4 };
+            (changed.ends.scheduling, changed.ends.timer_slack_ns) = (Scheduling::Fifo, Some(1));
+        });
+        let chosen = |written: serde_json::Value| {
+            let selector = choose(written);
+            [&fifo, &Case::ping_pong("tcp")].map(|case| selector.chooses(case))
+        };
+        assert_eq!(chosen(json!({"timing": "timerfd"})), [true, false]);
+        assert_eq!(chosen(json!({"timing": "absolute"})), [false; 2], "a round trip waits for no release");
+        assert_eq!(chosen(json!({"scheduling": "fifo"})), [true, false]);
+        assert_eq!(chosen(json!({"scheduling": "other"})), [false, true]);
+        assert_eq!(chosen(json!({"timer_slack_ns": 1})), [true, false]);
     }
 
     #[test]

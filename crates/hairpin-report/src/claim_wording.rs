@@ -151,7 +151,11 @@ fn no_interval(row: &JudgedRow) -> Option<String> {
     // The hint is about runs of other commands.
     let why = why.split_once(" (hint").map_or(why, |(why, _)| why);
     let is_decided = ![Some(Verdict::Undecided), Some(Verdict::Shown)].contains(&row.judgement.verdict);
-    let decides = if is_decided { "; the outer bounds of its rounds decide" } else { "" };
+    let decides = if is_decided && row.judgement.outer_bounds.is_some() {
+        "; the outer bounds of its rounds decide"
+    } else {
+        ""
+    };
     Some(format!("No interval: {why}{decides}."))
 }
 

@@ -37,6 +37,11 @@ pub(crate) fn figure_name(name: FigureName) -> &'static str {
         FigureName::BlockedShare => "share of messages that waited for another stream",
         FigureName::ReverseShare => "bytes of the reverse direction per byte of messages",
         FigureName::ReverseBytes => "rate of the reverse direction",
+        FigureName::ReleaseJitterP50 => "p50 of the release jitter",
+        FigureName::WakeUpsPerPeriod => "wake-ups per period",
+        FigureName::ClientCpuPerPeriod => "CPU time of the client per period",
+        FigureName::SmallestPeriod => "shortest period with few enough missed deadlines",
+        FigureName::Exceeds => "probability of exceeding the bound",
         FigureName::TimeInStates => "share of the time of traced exchanges in the states of the rule",
     }
 }

@@ -101,6 +101,7 @@ pub(crate) fn why_no_interval(reason: NoInterval) -> &'static str {
         }
         NoInterval::Trend => "it rose or fell throughout the run (hint: --over 40s)",
         NoInterval::SlowVariation => "it varied too slowly for the length of the run (hint: --over 40s)",
+        NoInterval::NotConfirmed => "the search confirmed no period (hint: --over)",
         NoInterval::SaysNothing => "the rounds differ too much (hint: --over 40s, on an idle machine)",
     }
 }

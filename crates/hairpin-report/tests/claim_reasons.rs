@@ -113,6 +113,7 @@ fn reasons_without_a_measured_figure() {
         reported: reported.to_vec(),
         absent: absent.to_vec(),
         options,
+        timer_slack_ns: reported.contains(&Kept::TimerSlack).then_some([1, 50_000]),
     };
     let pattern = |written: Option<&str>, answer_ns, published: Option<&str>| Reason::Pattern {
         case: case.clone(),
@@ -126,7 +127,7 @@ fn reasons_without_a_measured_figure() {
     let reasons = [
         kept(&[Kept::Extremes, Kept::Curve], &[], vec![option.expect("a valid option")]),
         kept(&[], &[Kept::Percentiles, Kept::Samples, Kept::RateOverTime], Vec::new()),
-        kept(&[Kept::CpuOverTime], &[Kept::Options], Vec::new()),
+        kept(&[Kept::CpuOverTime, Kept::TimerSlack], &[Kept::Options], Vec::new()),
         packets(seen.clone(), None),
         packets(seen, Some(EventKind::PureAck)),
         packets(Vec::new(), Some(EventKind::Segment)),

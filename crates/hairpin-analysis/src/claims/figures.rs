@@ -11,6 +11,7 @@ use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Pool, P
 
 use super::of_round::by_block;
 use super::place::{error, no_figure};
+use super::rare;
 use super::selection::select;
 use super::units::{RATIO_UNIT, is_latency, scale};
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
@@ -87,11 +88,19 @@ pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Resul
     if let Some(against) = &of.against {
         return ratio_of(name, [(against, other), (&of.case, run)], alpha_share);
     }
-    let case = select(run, &of.case.0[0])?;
+    let case = match name {
+        FigureName::SmallestPeriod => rare::found_case(run, &of.case.0[0])?,
+        _ => select(run, &of.case.0[0])?,
+    };
     let unit = unit.to_owned();
     let scale = scale(name, &unit)
         .ok_or_else(|| error(Verdict::NotTested, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
-    let figure = bounded((case, run), name, alpha_share)?.rising(|value| value * scale);
+    let figure = match name {
+        FigureName::Exceeds => rare::exceeds((case, run), alpha_share)?,
+        FigureName::SmallestPeriod => rare::smallest_period(run, alpha_share)?,
+        _ => bounded((case, run), name, alpha_share)?,
+    };
+    let figure = figure.rising(|value| value * scale);
     Ok(Measured { figure, unit, name, case: case.label.clone(), against: None })
 }
 
@@ -210,6 +219,7 @@ pub(super) fn figure((case, run): RunRow<'_>, name: FigureName) -> Result<Figure
         FigureName::P999 => latency.p999,
         FigureName::Max => latency.max,
         FigureName::Mean => latency.mean,
+        FigureName::ReleaseJitterP50 => case.primary().periodic.as_ref().and_then(|own| own.release_jitter_ns.p50),
         FigureName::ServiceP50 => service.and_then(|service| service.p50),
         FigureName::ServiceMean => service.and_then(|service| service.mean),
         FigureName::First => {

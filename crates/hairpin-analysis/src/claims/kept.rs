@@ -2,7 +2,7 @@
 
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::{CaseSummary, Effective, Judgement, Moment, Reason, Run, Selector};
+use hairpin_model::{CaseSummary, Effective, Judgement, Moment, Reason, Run, Selector, fact, fact_names};
 
 use super::place::no_figure;
 use super::selection::select;
@@ -13,7 +13,15 @@ pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgeme
     let (held, absent): (Vec<Kept>, Vec<Kept>) = kept.iter().partition(|kind| has_data(**kind, case, run));
     let options = if held.contains(&Kept::Options) { requested(case) } else { Vec::new() };
     let verdict = if absent.is_empty() { Verdict::Confirmed } else { Verdict::Refuted };
-    Ok(no_figure(verdict, Reason::Kept { case: case.label.clone(), reported: held, absent, options }))
+    let timer_slack_ns = timer_slack_ns(case).filter(|_| held.contains(&Kept::TimerSlack));
+    let case = case.label.clone();
+    Ok(no_figure(verdict, Reason::Kept { case, reported: held, absent, options, timer_slack_ns }))
+}
+
+/// Returns the timer slack of the client as requested and as granted.
+fn timer_slack_ns(case: &CaseSummary) -> Option<[u64; 2]> {
+    let granted = fact::number(&case.client().facts, fact_names::TIMER_SLACK_NS)?;
+    Some([case.case.ends.timer_slack_ns?, granted as u64])
 }
 
 /// Returns the options that were requested at the client.
@@ -38,6 +46,7 @@ fn has_data(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
             has(|moment| moment.client_cpu) && has(|moment| moment.server_cpu)
         }),
         Kept::Options => !requested(case).is_empty(),
+        Kept::TimerSlack => timer_slack_ns(case).is_some(),
         Kept::Samples => {
             let of_case = run.rounds.iter().filter(|round| round.case_id == case.id);
             let counted = valid_rounds::timed_rounds(of_case);

@@ -16,6 +16,7 @@ mod order;
 mod packets;
 mod pattern;
 mod place;
+mod rare;
 mod selection;
 mod units;
 mod widens;

@@ -7,7 +7,7 @@ use hairpin_model::{Case, CaseSummary, ExchangeCounts, FigureName, Measured as M
 
 use crate::latency_budget::part_ns;
 use crate::open_loop::sent_per_s;
-use crate::{one_way, streams, valid_rounds};
+use crate::{one_way, periodic, streams, valid_rounds};
 
 /// Returns the figure, in its base unit, of each measured round that has this figure, with the round's block.
 pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
@@ -69,7 +69,12 @@ fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> 
             Some(waited as f64 / timed as f64)
         }
         FigureName::ReverseShare => one_way::reverse_share(flow, round),
-        FigureName::TimeInStates => None,
+        FigureName::ReleaseJitterP50 => {
+            figures.lateness_ns.filter(|_| flow.load.periodic().is_some()).map(|of| of.p50)
+        }
+        FigureName::WakeUpsPerPeriod => periodic::per_period(flow, round, |client| client.voluntary_switches),
+        FigureName::ClientCpuPerPeriod => periodic::per_period(flow, round, |client| client.cpu_ns),
+        FigureName::TimeInStates | FigureName::SmallestPeriod | FigureName::Exceeds => None,
         FigureName::ReverseBytes => Some(one_way::reverse_share(flow, round)? * goodput()?),
         FigureName::Work => part_ns(round, &[WORK]),
         FigureName::SendStack => part_ns(round, &[SEND_STACK, SEND_QUEUE]),

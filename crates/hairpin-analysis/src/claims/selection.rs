@@ -35,7 +35,7 @@ fn usable<'r>(run: &'r Run, case: &'r CaseSummary) -> Result<&'r CaseSummary, Bo
     Ok(case)
 }
 
-fn why_absent(run: &Run, selector: &Selector) -> Reason {
+pub(super) fn why_absent(run: &Run, selector: &Selector) -> Reason {
     let transport = selector.transport.as_deref().unwrap_or_default();
     let skipped = run.skipped.iter().find(|skipped| skipped.transport == transport);
     match skipped {

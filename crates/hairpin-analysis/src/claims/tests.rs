@@ -7,6 +7,7 @@ mod loops;
 mod often;
 mod one_way;
 mod pools;
+mod rare;
 mod several;
 mod supposed;
 mod under_load;
@@ -415,7 +416,7 @@ fn the_kept_data_of_a_run_is_described() {
     assert_eq!(extremes.verdict, Some(Verdict::Confirmed));
     let kept = |reported: &[Kept], absent: &[Kept]| {
         let (case, reported, absent) = ("tcp block same-cpu".to_owned(), reported.to_vec(), absent.to_vec());
-        Some(Reason::Kept { case, reported, absent, options: Vec::new() })
+        Some(Reason::Kept { case, reported, absent, options: Vec::new(), timer_slack_ns: None })
     };
     assert_eq!(extremes.reason, kept(&[Kept::Extremes, Kept::Curve], &[]));
     let samples = rule(&["extremes", "samples"]);

@@ -17,7 +17,9 @@ pub(super) fn scale(name: FigureName, unit: &str) -> Option<f64> {
         | FigureName::First
         | FigureName::Work
         | FigureName::SendStack
-        | FigureName::Scheduling => &[("ns", 1.0), ("us", 1e-3), ("ms", 1e-6), ("s", 1e-9)],
+        | FigureName::Scheduling
+        | FigureName::ReleaseJitterP50
+        | FigureName::SmallestPeriod => &[("ns", 1.0), ("us", 1e-3), ("ms", 1e-6), ("s", 1e-9)],
         FigureName::Rate | FigureName::ReceivedPerS | FigureName::SentPerS => &[("1/s", 1.0), ("msg/s", 1.0)],
         FigureName::BytesPerMs => &[("bytes/ms", 1.0)],
         FigureName::Segments => &[("segments", 1.0)],
@@ -25,7 +27,9 @@ pub(super) fn scale(name: FigureName, unit: &str) -> Option<f64> {
         FigureName::BlockedShare | FigureName::LostShare | FigureName::ReceivedShare | FigureName::ReverseShare => {
             &[("share", 1.0)]
         }
-        FigureName::TimeInStates => &[("share", 1.0)],
+        FigureName::TimeInStates | FigureName::Exceeds => &[("share", 1.0)],
+        FigureName::WakeUpsPerPeriod => &[("wake-ups", 1.0)],
+        FigureName::ClientCpuPerPeriod => &[("us", 1e-3), ("ms", 1e-6)],
         FigureName::SentBytes | FigureName::ReceivedBytes | FigureName::Goodput | FigureName::ReverseBytes => {
             &[("bytes/s", 1.0), ("KiB/s", 1.0 / 1024.0), ("MiB/s", 1.0 / 1_048_576.0)]
         }

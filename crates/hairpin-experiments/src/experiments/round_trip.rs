@@ -71,6 +71,8 @@ const KNOBS: &[Knob] = &[
     shared::LINK,
     shared::SYSCTL,
     shared::CPU_IDLE,
+    shared::SCHEDULING,
+    shared::TIMER_SLACK,
     Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES }).help("Messages measured in each round [default: 1250; over a link as many as fit 1s]"),
     Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),
     budget::ROUNDS,
@@ -126,6 +128,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     };
     Combinations::default()
         .with_sizes(knobs)
+        .with_threads(knobs)
         .in_circumstances(knobs, capabilities, |_| true)?
         .each_on(vec![()], |case, (), card| {
             if card.min_message_bytes == 0 && !knobs.is_given("size") {

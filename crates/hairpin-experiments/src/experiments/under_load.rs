@@ -133,6 +133,7 @@ const KNOBS: &[Knob] = &[
     budget::QUICK,
     Knob::new("warmup", "TIME", shared::LASTS)
         .help("Warm-up of the probe before the first phase [default: 40ms, over a link at least a round trip]"),
+    shared::BOUND.help("Show how often a latency under load is above this bound; with --load none, an unloaded one"),
     shared::SEED,
     shared::TIMEOUT,
     shared::KEEP_SAMPLES,

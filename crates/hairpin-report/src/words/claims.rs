@@ -3,7 +3,7 @@
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::{Headline, Verdict};
 use hairpin_model::names::{distinct, joined};
-use hairpin_model::quantities::{counted, three_digits};
+use hairpin_model::quantities::{counted, exact_duration, three_digits};
 use hairpin_model::reason::{OrderStep, OuterBounds, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Effective, Figure, JudgedClaim, JudgedRow, Reason, Writes};
@@ -163,8 +163,9 @@ fn why(row: &JudgedRow, reason: &Reason) -> String {
         (Reason::Order { figure, .. }, _) if row.judgement.measured.is_some() => {
             format!("By {}: {shown}.", figure_name(*figure))
         }
-        (Reason::Kept { case, options, .. }, _) => {
-            format!("{case}: {shown}. Only the existence of the output is tested.{}", granted(options))
+        (Reason::Kept { case, options, timer_slack_ns, .. }, _) => {
+            let granted = granted(options, *timer_slack_ns);
+            format!("{case}: {shown}. Only the existence of the output is tested.{granted}")
         }
         (Reason::Packets { case, seen, absent }, _) => packets(case, seen, *absent),
         (Reason::Pattern { .. }, _) => shown.replacen("in", "In", 1),
@@ -235,12 +236,14 @@ fn shows(reason: &Reason, row: Option<&JudgedRow>) -> String {
     }
 }
 
-fn granted(options: &[Effective]) -> String {
+fn granted(options: &[Effective], timer_slack_ns: Option<[u64; 2]>) -> String {
     let of = |option: &Effective| {
         let asked = option.asked.as_deref().unwrap_or("nothing");
         format!("{} {asked} requested, {} granted", option.name, option.before)
     };
-    let all: Vec<String> = options.iter().map(of).collect();
+    let slack = timer_slack_ns.map(|slack_ns| slack_ns.map(exact_duration));
+    let slack = slack.map(|[asked, granted]| format!("a timer slack of {asked} requested, {granted} granted"));
+    let all: Vec<String> = options.iter().map(of).chain(slack).collect();
     if all.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&all)) }
 }
 
@@ -317,6 +320,7 @@ fn output_name(kind: Kept) -> &'static str {
         Kept::Samples => "every sample (CSV)",
         Kept::RateOverTime => "the goodput over time",
         Kept::CpuOverTime => "the CPU use of both ends over time",
+        Kept::TimerSlack => "the timer slack as requested and as granted",
         Kept::Options => "the socket options as requested and as granted",
     }
 }

@@ -277,7 +277,8 @@ fn other_hardware() -> JudgedClaim {
 
 fn answered() -> JudgedClaim {
     let kept = vec![Kept::Extremes, Kept::Samples];
-    let reason = Reason::Kept { case: text(DEFAULT), reported: kept, absent: Vec::new(), options: Vec::new() };
+    let (absent, options, timer_slack_ns) = (Vec::new(), Vec::new(), None);
+    let reason = Reason::Kept { case: text(DEFAULT), reported: kept, absent, options, timer_slack_ns };
     let published = Published { value: Value::Order(vec![text("minimum"), text("samples")]), unit: text("outputs") };
     let rows = vec![
         judged(untested("output", Axis::Size, published.clone()), None, Confirmed, reason),
