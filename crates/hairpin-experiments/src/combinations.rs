@@ -1,5 +1,6 @@
 //! Every combination of the values of the settings of a case.
 
+use hairpin_model::case::Scheduling;
 use hairpin_model::options::OptionName;
 use hairpin_model::{
     AnsweredBy, Candidate, Card, Case, CpuIdle, EndKind, HostCapabilities, Options, Placement, Refused, RoundOrder,
@@ -68,6 +69,12 @@ impl<'a> Combinations<'a> {
                 case.primary_mut().load.set_sizes(size, reply);
             },
         )
+    }
+
+    /// Adds the scheduling and the timer slack of the ends' threads.
+    pub fn with_threads(self, knobs: &Knobs) -> Self {
+        self.each(knobs.choices("scheduling", Scheduling::ALL), |case, policy| case.ends.scheduling = policy)
+            .each(knobs.values("timer-slack"), |case, slack_ns| case.ends.timer_slack_ns = Some(slack_ns))
     }
 
     /// Removes the default option of transports that lack it. Libraries send small messages at once.

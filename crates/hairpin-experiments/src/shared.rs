@@ -1,6 +1,6 @@
 //! Knobs that several experiments share, and what their values mean. [`crate::combinations`] makes cases of them.
 
-use hairpin_model::case::LOOPBACK;
+use hairpin_model::case::{LOOPBACK, Scheduling};
 use hairpin_model::flow::{ConnectionUse, Pacing};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::duration_argument;
@@ -11,7 +11,7 @@ use hairpin_model::{
 
 use crate::knob::{Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;
-use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS};
+use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS, SECOND_NS};
 
 /// The word for a value that the experiment chooses for each case.
 pub const AUTO: &str = "auto";
@@ -40,6 +40,17 @@ pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Plac
     .or(&["same-cpu", "cross-cpu"])
     // Between two hosts, ends are pinned by default.
     .print(|repeat| repeat.values(Placement::Pinned.word(), |case| Some(case.ends.placement.to_string())));
+
+pub const SCHEDULING: Knob = Knob::new("scheduling", "POLICY", KnobKind::Words(Scheduling::WORDS))
+    .help("Scheduling of both ends: other, fifo (SCHED_FIFO), deadline (SCHED_DEADLINE, unpinned), or all")
+    .many()
+    .or(&["other"])
+    .print(|repeat| repeat.values("other", |case| Some(case.ends.scheduling.to_string())));
+
+pub const TIMER_SLACK: Knob = Knob::new("timer-slack", "TIME", KnobKind::Duration { min_ns: 1, max_ns: SECOND_NS })
+    .help("How late the kernel may wake the client to save wake-ups; no effect with fifo and deadline")
+    .many()
+    .print(|repeat| repeat.values("", |case| Some(duration_argument(case.ends.timer_slack_ns?))));
 
 pub const ENDS: Knob = Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS))
     .help("Kind of both ends: processes, threads, or all")

@@ -11,8 +11,9 @@ use hairpin_loops::time;
 
 /// Observes the usage of an end while it handles its measured messages.
 pub(crate) struct Usage {
-    /// Reads the CPU time of the end's thread, or of all its threads if its way to wait has more.
-    cpu_ns: fn() -> u64,
+    /// Whether the end's way to wait has more threads. Their CPU time and switches are then those of the process, and what the
+    /// kernel reports of a thread only is omitted.
+    of_process: bool,
     pinned_cpu: Option<usize>,
     /// The reading at the first measured message, or at the beginning of the load.
     before: Reading,
@@ -27,12 +28,11 @@ pub(crate) struct Usage {
 
 impl Observer for Usage {
     fn begin(context: Context<'_>) -> Option<Self> {
-        let more_threads = context.order.case.ends.waiting.has_more_threads();
-        let cpu_ns = if more_threads { time::process_cpu_ns } else { time::thread_cpu_ns };
+        let of_process = context.order.case.ends.waiting.more_threads(1) > 0;
         Some(Self {
-            cpu_ns,
+            of_process,
             pinned_cpu: None,
-            before: Reading::now(cpu_ns),
+            before: Reading::now(of_process),
             after: None,
             latest_cpu_ns: None,
             in_all: None,
@@ -43,17 +43,17 @@ impl Observer for Usage {
     fn mark(&mut self, mark: Mark<'_>) {
         match mark {
             Mark::Opening { pinned, .. } => self.pinned_cpu = pinned,
-            Mark::Load(_) | Mark::First => self.before = Reading::now(self.cpu_ns),
+            Mark::Load(_) | Mark::First => self.before = Reading::now(self.of_process),
             Mark::Running(_) | Mark::Connected(_) | Mark::Phase => {}
-            Mark::Latest => self.latest_cpu_ns = Some((self.cpu_ns)()),
+            Mark::Latest => self.latest_cpu_ns = Some(cpu_ns(self.of_process)),
             Mark::Last => self.end(),
         }
     }
 
     fn end(&mut self) {
         if self.after.is_none() {
-            self.after = Some(Reading::last(self.cpu_ns));
-            self.in_all = read("/proc/thread-self/schedstat");
+            self.after = Some(Reading::last(self.of_process));
+            self.in_all = of_thread(self.of_process, "schedstat").as_deref().and_then(schedstat);
             let status = fs::read_to_string("/proc/self/status").ok();
             self.peak_memory_bytes = status.as_deref().and_then(peak_memory_bytes);
         }
@@ -78,7 +78,7 @@ impl Observer for Usage {
     }
 }
 
-/// A reading of the calling thread's counters.
+/// A reading of the counters of the calling thread, or of its process.
 struct Reading {
     cpu_ns: u64,
     voluntary: u64,
@@ -90,28 +90,34 @@ struct Reading {
 
 impl Reading {
     /// Reads the counters. CPU time is read last, because reading the other counters uses CPU time.
-    fn now(cpu_ns: fn() -> u64) -> Self {
-        let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
-        let (voluntary, involuntary) = cpu::thread_switches();
-        let waited_for_cpu_ns = read("/proc/thread-self/schedstat").map(|usage| usage.waited_for_cpu_ns);
+    fn now(of_process: bool) -> Self {
+        let migrations = of_thread(of_process, "sched").as_deref().and_then(migrations);
+        let (voluntary, involuntary) = cpu::switches(of_process);
+        let usage = of_thread(of_process, "schedstat").as_deref().and_then(schedstat);
+        let waited_for_cpu_ns = usage.map(|usage| usage.waited_for_cpu_ns);
         let cpu = rustix::thread::sched_getcpu();
-        Self { cpu_ns: cpu_ns(), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
+        Self { cpu_ns: cpu_ns(of_process), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
     }
 
-    fn last(cpu_ns: fn() -> u64) -> Self {
-        let used_ns = cpu_ns();
-        Self { cpu_ns: used_ns, ..Self::now(cpu_ns) }
+    fn last(of_process: bool) -> Self {
+        let used_ns = cpu_ns(of_process);
+        Self { cpu_ns: used_ns, ..Self::now(of_process) }
     }
+}
+
+fn cpu_ns(of_process: bool) -> u64 {
+    if of_process { time::process_cpu_ns() } else { time::thread_cpu_ns() }
+}
+
+/// A file of the calling thread; `None` for a process, of which the kernel has no such file.
+fn of_thread(of_process: bool, name: &str) -> Option<String> {
+    if of_process { None } else { fs::read_to_string(format!("/proc/thread-self/{name}")).ok() }
 }
 
 /// Usage of the first thread of a process since its start; `None` if the process has exited or the kernel has no
 /// statistics (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
 pub(crate) fn of_process(id: u32) -> Option<PhaseUsage> {
-    read(&format!("/proc/{id}/schedstat"))
-}
-
-fn read(file: &str) -> Option<PhaseUsage> {
-    schedstat(&fs::read_to_string(file).ok()?)
+    schedstat(&fs::read_to_string(format!("/proc/{id}/schedstat")).ok()?)
 }
 
 fn schedstat(line: &str) -> Option<PhaseUsage> {
@@ -179,9 +185,9 @@ mod tests {
     #[test]
     fn work_between_the_marks_shows_as_cpu_time() {
         let mut usage = Usage {
-            cpu_ns: time::thread_cpu_ns,
+            of_process: false,
             pinned_cpu: Some(7),
-            before: Reading::now(time::thread_cpu_ns),
+            before: Reading::now(false),
             after: None,
             latest_cpu_ns: None,
             in_all: None,

@@ -89,14 +89,8 @@ const KNOBS: &[Knob] = &[
         .help("Size of each answer [default: that of the message]")
         .many()
         .print(super::round_trip::print_reply_size),
-    Knob::new("scheduling", "POLICY", KnobKind::Words(Scheduling::WORDS))
-        .help("Scheduling of both ends: other, fifo (SCHED_FIFO), deadline (SCHED_DEADLINE, unpinned), or all")
-        .many()
-        .or(&["other"])
-        .print(|repeat| repeat.values("other", |case| Some(case.ends.scheduling.to_string()))),
-    Knob::new("timer-slack", "TIME", KnobKind::Duration { min_ns: 1, max_ns: SECOND_NS })
-        .help("How late the kernel may wake the loop to save wake-ups; no effect with fifo and deadline")
-        .many()
+    shared::SCHEDULING,
+    shared::TIMER_SLACK
         .or(&[KERNEL_SLACK])
         .print(|repeat| repeat.values(KERNEL_SLACK, |case| Some(duration_argument(case.ends.timer_slack_ns?)))),
     Knob::switch("lock-memory", "Lock the memory of both ends (mlockall)")
@@ -189,8 +183,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         .each(knobs.choices("timing", Timing::ALL), |case, timing| set(case, |own| own.timing = timing))
         .each(knobs.values("devices"), set_devices)
         .with_sizes(knobs)
-        .each(knobs.choices("scheduling", Scheduling::ALL), |case, policy| case.ends.scheduling = policy)
-        .each(knobs.values("timer-slack"), |case, slack_ns| case.ends.timer_slack_ns = Some(slack_ns))
+        .with_threads(knobs)
         .in_circumstances(knobs, capabilities, |_| true)?
         .each(knobs.choices("load", BackgroundLoad::ALL), |case, load| set_load(case, load, capabilities))
         .each(vec![lock_memory], |case, lock_memory| case.ends.lock_memory = lock_memory)
