@@ -9,7 +9,7 @@ use hairpin_model::round::{Purpose, RoundRecord};
 use hairpin_model::run::State;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, PeriodSearchPlan, Plan, PlannedTraffic, Run,
+    Case, CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, Load, PeriodSearchPlan, Plan, PlannedTraffic, Run,
     Skipped, Tool, finding_keys as keys, path,
 };
 
@@ -349,13 +349,14 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
 }
 
 /// Returns the forecast of a run: `26 cases, 208 rounds, about 19 s`; for one-way loads also `sends about 32 MiB`.
-pub fn announcement(plan: &Plan, cases: usize) -> String {
+pub fn announcement(plan: &Plan, cases: &[Case]) -> String {
     if let Some(search) = &plan.period_search {
         return searching(search);
     }
     let quick = if plan.quick { "quick run: " } else { "" };
     let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
-    let (cases, rounds) = (counted(cases as u64, "case"), counted(plan.rounds, "round"));
+    let (needs, cases) = (needs_of_ends(cases), counted(cases.len() as u64, "case"));
+    let rounds = counted(plan.rounds, "round");
     let sends = match plan.sends {
         PlannedTraffic { bytes: 0, at_full_speed_s: 0.0 } => String::new(),
         PlannedTraffic { bytes, at_full_speed_s: 0.0 } => {
@@ -366,7 +367,37 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
             format!("; sends {bytes}at full speed for {:.0} s", at_full_speed_s.ceil())
         }
     };
-    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}", plan.seconds.ceil())
+    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}{needs}", plan.seconds.ceil())
+}
+
+/// Fewest connections whose needs are announced.
+const MANY_CONNECTIONS: u32 = 100;
+
+/// Announces what the ends of round trips need, for many connections and for several threads.
+fn needs_of_ends(cases: &[Case]) -> String {
+    let connections = |case: &Case| case.primary().connections;
+    let threads = |case: &Case| 1 + case.ends.waiting.more_threads(connections(case));
+    let needs_much = |case: &&Case| {
+        let is_round_trip = matches!(case.primary().load, Load::PingPong { .. });
+        is_round_trip && (connections(case) >= MANY_CONNECTIONS || threads(case) > 1)
+    };
+    let cases: Vec<&Case> = cases.iter().filter(needs_much).collect();
+    let memory_bytes = |case: &Case| {
+        let load = &case.primary().load;
+        let message_bytes = load.size_bytes().max(load.reply_size_bytes());
+        case.ends.waiting.bytes_per_connection(message_bytes).saturating_mul(connections(case).into())
+    };
+    let descriptors = cases.iter().map(|case| case.descriptors()).max();
+    let memory_bytes = cases.iter().map(|case| memory_bytes(case)).max();
+    let (Some(descriptors), Some(memory_bytes)) = (descriptors, memory_bytes) else { return String::new() };
+    let waitings = distinct(cases.iter().filter(|case| threads(case) > 1).map(|case| case.ends.waiting));
+    let with_threads = waitings.into_iter().map(|waiting| {
+        let own = cases.iter().filter(|case| case.ends.waiting == waiting);
+        format!("{} threads with {waiting}", own.map(|case| threads(case)).max().unwrap_or(1))
+    });
+    let threads: String = with_threads.map(|words| format!(", {words}")).collect();
+    let memory = quantities::bytes(memory_bytes as f64);
+    format!("\nEach end needs up to {descriptors} descriptors and about {memory} for its connections{threads}")
 }
 
 /// Announces a search and what a confirmation costs.

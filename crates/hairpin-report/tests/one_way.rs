@@ -2,7 +2,7 @@
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{
-    Arrivals, BothEnds, Figure, FlowSummary, LatencyFigures, Load, Moment, OneWayFigures, OverTime, Plan,
+    Arrivals, BothEnds, Case, Figure, FlowSummary, LatencyFigures, Load, Moment, OneWayFigures, OverTime, Plan,
     PlannedTraffic, Run,
 };
 use hairpin_report::terminal::{render, render_brief, render_more};
@@ -20,7 +20,7 @@ fn runs() -> [Run; 4] {
 fn the_expected_traffic_is_announced() {
     let said = |bytes: u64, at_full_speed_s: f64| {
         let sends = PlannedTraffic { bytes, at_full_speed_s };
-        announcement(&Plan { rounds: 8, seconds: 2.5, sends, ..Plan::default() }, 2)
+        announcement(&Plan { rounds: 8, seconds: 2.5, sends, ..Plan::default() }, &[Case::ping_pong("tcp"), Case::ping_pong("udp")])
     };
     assert_eq!(said(0, 0.0), "2 cases, 8 rounds, about 3 s");
     assert_eq!(said(3 << 20, 0.0), "2 cases, 8 rounds, about 3 s; sends about 3 MiB");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use hairpin_model::PhaseUsage;
+use hairpin_model::{Fact, PhaseUsage, fact_names};
 
 use crate::observer::{Context, Mark, Observations, Observer};
 use crate::system::cpu;
@@ -22,6 +22,8 @@ pub(crate) struct Usage {
     /// The total usage of the thread at the end of the load.
     in_all: Option<PhaseUsage>,
     peak_memory_bytes: Option<u64>,
+    /// What the process needs, if the end reports it: at most its threads until the load is over.
+    needs: Option<Vec<Fact>>,
     /// Thread CPU time when a one-way load last received data.
     latest_cpu_ns: Option<u64>,
 }
@@ -37,13 +39,20 @@ impl Observer for Usage {
             latest_cpu_ns: None,
             in_all: None,
             peak_memory_bytes: None,
+            needs: (of_process || context.order.case.primary().connections > 1).then(Vec::new),
         })
     }
 
     fn mark(&mut self, mark: Mark<'_>) {
         match mark {
             Mark::Opening { pinned, .. } => self.pinned_cpu = pinned,
-            Mark::Load(_) | Mark::First => self.before = Reading::now(self.of_process),
+            Mark::Load(_) | Mark::First => {
+                if let Some(needs) = &mut self.needs {
+                    let threads = status().as_deref().and_then(|status| field(status, "Threads:")?.parse().ok());
+                    *needs = threads.map(|threads| Fact::number(fact_names::THREADS, threads)).into_iter().collect();
+                }
+                self.before = Reading::now(self.of_process);
+            }
             Mark::Running(_) | Mark::Connected(_) | Mark::Phase => {}
             Mark::Latest => self.latest_cpu_ns = Some(cpu_ns(self.of_process)),
             Mark::Last => self.end(),
@@ -54,13 +63,21 @@ impl Observer for Usage {
         if self.after.is_none() {
             self.after = Some(Reading::last(self.of_process));
             self.in_all = of_thread(self.of_process, "schedstat").as_deref().and_then(schedstat);
-            let status = fs::read_to_string("/proc/self/status").ok();
-            self.peak_memory_bytes = status.as_deref().and_then(peak_memory_bytes);
+            self.peak_memory_bytes = status().as_deref().and_then(peak_memory_bytes);
+            if let Some(needs) = &mut self.needs {
+                // Without the descriptor of the folder itself.
+                let descriptors = fs::read_dir("/proc/self/fd").ok().map(|open| open.count().saturating_sub(1) as u64);
+                let known = [
+                    (fact_names::DESCRIPTORS, descriptors),
+                    (fact_names::PEAK_MEMORY_BYTES, self.peak_memory_bytes),
+                ];
+                needs.extend(known.into_iter().filter_map(|(name, count)| Some(Fact::number(name, count? as f64))));
+            }
         }
     }
 
     fn report(self: Box<Self>, Observations { report, .. }: &mut Observations) {
-        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all, peak_memory_bytes, .. } = *self;
+        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all, peak_memory_bytes, needs, .. } = *self;
         let Some(after) = after else { return };
         // A busy-polling receiver uses more CPU time after the last message; exclude that time.
         let cpu_ns = latest_cpu_ns.map_or(after.cpu_ns, |latest_cpu_ns| latest_cpu_ns.min(after.cpu_ns));
@@ -75,6 +92,7 @@ impl Observer for Usage {
         report.migrations = after.migrations.zip(before.migrations).map(|(now, before)| now.saturating_sub(before));
         report.used_in_all = in_all;
         report.peak_memory_bytes = peak_memory_bytes;
+        report.facts.extend(needs.into_iter().flatten());
     }
 }
 
@@ -125,10 +143,18 @@ fn schedstat(line: &str) -> Option<PhaseUsage> {
     Some(PhaseUsage { cpu_ns: numbers.next()??, waited_for_cpu_ns: numbers.next()?? })
 }
 
+/// The status of this process (proc_pid_status(5)).
+fn status() -> Option<String> {
+    fs::read_to_string("/proc/self/status").ok()
+}
+
 /// The peak of the resident memory in a `/proc/PID/status` (proc_pid_status(5)).
 fn peak_memory_bytes(status: &str) -> Option<u64> {
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?;
-    kib.parse::<u64>().ok()?.checked_mul(1024)
+    field(status, "VmHWM:")?.strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// The waits of the calling thread for a CPU: an open `/proc/thread-self/schedstat`.
@@ -192,6 +218,7 @@ mod tests {
             latest_cpu_ns: None,
             in_all: None,
             peak_memory_bytes: None,
+            needs: None,
         };
         let work = || {
             let sum = (0..2_000_000_u64).fold(0_u64, |sum, next| std::hint::black_box(sum ^ next.wrapping_mul(31)));
