@@ -154,7 +154,10 @@ fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), 
     match scheduling {
         Scheduling::Fifo | Scheduling::Deadline if waiting.more_threads(1) > 0 => {
             let hint = "use a way to wait with one thread, or --scheduling other";
-            return Err(why("the policy is that of one thread of each end, and its other threads would not have it", hint));
+            return Err(why(
+                "the policy is that of one thread of each end, and its other threads would not have it",
+                hint,
+            ));
         }
         Scheduling::Fifo if waiting == Waiting::Spin => {
             return Err(why(

@@ -9,8 +9,8 @@ use hairpin_model::round::{Purpose, RoundRecord};
 use hairpin_model::run::State;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    Case, CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, Load, PeriodSearchPlan, Plan, PlannedTraffic, Run,
-    Skipped, Tool, finding_keys as keys, path,
+    Case, CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, Load, PeriodSearchPlan, Plan,
+    PlannedTraffic, Run, Skipped, Tool, finding_keys as keys, path,
 };
 
 use crate::hosts;
@@ -373,31 +373,30 @@ pub fn announcement(plan: &Plan, cases: &[Case]) -> String {
 /// Fewest connections whose needs are announced.
 const MANY_CONNECTIONS: u32 = 100;
 
-/// Announces what the ends of round trips need, for many connections and for several threads.
+/// Announces what the ends of round trips need for many connections, and their threads.
 fn needs_of_ends(cases: &[Case]) -> String {
-    let connections = |case: &Case| case.primary().connections;
-    let threads = |case: &Case| 1 + case.ends.waiting.more_threads(connections(case));
-    let needs_much = |case: &&Case| {
-        let is_round_trip = matches!(case.primary().load, Load::PingPong { .. });
-        is_round_trip && (connections(case) >= MANY_CONNECTIONS || threads(case) > 1)
-    };
-    let cases: Vec<&Case> = cases.iter().filter(needs_much).collect();
+    let round_trips = || cases.iter().filter(|case| matches!(case.primary().load, Load::PingPong { .. }));
+    let many = || round_trips().filter(|case| case.primary().connections >= MANY_CONNECTIONS);
     let memory_bytes = |case: &Case| {
         let load = &case.primary().load;
         let message_bytes = load.size_bytes().max(load.reply_size_bytes());
-        case.ends.waiting.bytes_per_connection(message_bytes).saturating_mul(connections(case).into())
+        let each = case.ends.waiting.bytes_per_connection(message_bytes);
+        each.saturating_mul(case.primary().connections.into())
     };
-    let descriptors = cases.iter().map(|case| case.descriptors()).max();
-    let memory_bytes = cases.iter().map(|case| memory_bytes(case)).max();
-    let (Some(descriptors), Some(memory_bytes)) = (descriptors, memory_bytes) else { return String::new() };
-    let waitings = distinct(cases.iter().filter(|case| threads(case) > 1).map(|case| case.ends.waiting));
-    let with_threads = waitings.into_iter().map(|waiting| {
-        let own = cases.iter().filter(|case| case.ends.waiting == waiting);
-        format!("{} threads with {waiting}", own.map(|case| threads(case)).max().unwrap_or(1))
+    let needs = many().map(Case::descriptors).max().zip(many().map(memory_bytes).max());
+    let needs = needs.map(|(descriptors, memory_bytes)| {
+        let memory = quantities::bytes(memory_bytes as f64);
+        format!("\nEach end needs up to {descriptors} descriptors, and about {memory} for its connections")
     });
-    let threads: String = with_threads.map(|words| format!(", {words}")).collect();
-    let memory = quantities::bytes(memory_bytes as f64);
-    format!("\nEach end needs up to {descriptors} descriptors and about {memory} for its connections{threads}")
+    let more_threads = |case: &Case| case.ends.waiting.more_threads(case.primary().connections);
+    let threads = grouped(round_trips().map(|case| (case.ends.waiting, more_threads(case))));
+    let threads = threads.into_iter().filter_map(|(waiting, more)| {
+        let most = more.into_iter().max().filter(|most| *most > 0)?;
+        Some(format!("{} with {waiting}", most + 1))
+    });
+    let threads: Vec<String> = threads.collect();
+    let threads = (!threads.is_empty()).then(|| format!("\nThreads of an end: {}", threads.join(", ")));
+    [needs, threads].into_iter().flatten().collect()
 }
 
 /// Announces a search and what a confirmation costs.

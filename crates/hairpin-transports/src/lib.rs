@@ -41,8 +41,8 @@ pub use own_type::{OverWire, over_own_type};
 pub use readiness::{DescriptorState, Interest, Readiness, WireState};
 pub use transports::{ALL, OMITTED, all, find, own, register};
 pub use wire::{
-    Connection, Cookie, InRuntime, KernelStamps, Listener, RawStamp, Repeated, Runtime, Segments, ServerAddresses, Task,
-    Setup, Stream, Transport, TransportError, Unsupported, Wire, WireError,
+    Connection, Cookie, InRuntime, KernelStamps, Listener, RawStamp, Repeated, Runtime, Segments, ServerAddresses,
+    Setup, Stream, Task, Transport, TransportError, Unsupported, Wire, WireError,
 };
 #[cfg(target_os = "linux")]
 pub use wire::{Descriptors, PassedSocket};

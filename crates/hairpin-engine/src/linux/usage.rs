@@ -66,11 +66,10 @@ impl Observer for Usage {
             self.peak_memory_bytes = status().as_deref().and_then(peak_memory_bytes);
             if let Some(needs) = &mut self.needs {
                 // Without the descriptor of the folder itself.
-                let descriptors = fs::read_dir("/proc/self/fd").ok().map(|open| open.count().saturating_sub(1) as u64);
-                let known = [
-                    (fact_names::DESCRIPTORS, descriptors),
-                    (fact_names::PEAK_MEMORY_BYTES, self.peak_memory_bytes),
-                ];
+                let descriptors =
+                    fs::read_dir("/proc/self/fd").ok().map(|open| open.count().saturating_sub(1) as u64);
+                let known =
+                    [(fact_names::DESCRIPTORS, descriptors), (fact_names::PEAK_MEMORY_BYTES, self.peak_memory_bytes)];
                 needs.extend(known.into_iter().filter_map(|(name, count)| Some(Fact::number(name, count? as f64))));
             }
         }

@@ -188,7 +188,8 @@ impl Runtime for Shared {
                 let thread = thread::Builder::new().stack_size(STACK_BYTES);
                 thread.spawn_scoped(scope, move || self.receive_on(place, running)).map_err(|source| {
                     let what = format!("thread {} of {}", place + 1, self.sockets.len());
-                    let hint = "raise RLIMIT_NPROC (ulimit -u) or pids.max of the control group, or use fewer connections";
+                    let hint =
+                        "raise RLIMIT_NPROC (ulimit -u) or pids.max of the control group, or use fewer connections";
                     failed("start", &what, source, hint)
                 })
             };
