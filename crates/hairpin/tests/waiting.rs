@@ -96,7 +96,8 @@ fn threads_beyond_a_limit_are_an_error_that_names_it() {
         fs::set_permissions(place.path(folder), fs::Permissions::from_mode(0o777)).unwrap();
     }
     let mut command = place.command("prlimit");
-    let arguments = "--nproc=40 ./hairpin waiting --waiting thread-per-connection --connections 100 --rounds 1 --count 10";
+    let arguments =
+        "--nproc=40 ./hairpin waiting --waiting thread-per-connection --connections 100 --rounds 1 --count 10";
     let output = command.args(arguments.split(' ')).uid(ALONE).gid(ALONE).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("of 100: Resource temporarily unavailable"), "{said}");

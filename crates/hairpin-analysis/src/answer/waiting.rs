@@ -180,7 +180,8 @@ mod tests {
         };
         // The intervals reach from the fastest round to the slower one.
         assert_eq!(sleeping(SLEPT_NS - 200), [sleep(&epoll, Some(3_134.0))], "the intervals overlap");
-        assert_eq!(sleeping(60_031), [sleep(&uring, Some(3_713.0))]);
+        // 2 / (10 * 51.84 us + 2 * 10 us).
+        assert_eq!(sleeping(60_031), [sleep(&uring, Some(3_715.0))]);
     }
 
     #[test]

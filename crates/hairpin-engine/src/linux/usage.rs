@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use hairpin_model::{Fact, PhaseUsage, fact_names};
+use hairpin_model::{Fact, PhaseUsage, Waiting, fact_names};
 
 use crate::observer::{Context, Mark, Observations, Observer};
 use crate::system::cpu;
@@ -11,9 +11,7 @@ use hairpin_loops::time;
 
 /// Observes the usage of an end while it handles its measured messages.
 pub(crate) struct Usage {
-    /// Whether the end's way to wait has more threads. Their CPU time and switches are then those of the process, and what the
-    /// kernel reports of a thread only is omitted.
-    of_process: bool,
+    whose: Whose,
     pinned_cpu: Option<usize>,
     /// The reading at the first measured message, or at the beginning of the load.
     before: Reading,
@@ -30,16 +28,21 @@ pub(crate) struct Usage {
 
 impl Observer for Usage {
     fn begin(context: Context<'_>) -> Option<Self> {
-        let of_process = context.order.case.ends.waiting.more_threads(1) > 0;
+        let case = &context.order.case;
+        let whose = match case.ends.waiting {
+            Waiting::ThreadPerConnection => Whose::Any,
+            waiting if waiting.more_threads(1) > 0 => Whose::All,
+            _ => Whose::Own,
+        };
         Some(Self {
-            of_process,
+            whose,
             pinned_cpu: None,
-            before: Reading::now(of_process),
+            before: Reading::now(whose),
             after: None,
             latest_cpu_ns: None,
             in_all: None,
             peak_memory_bytes: None,
-            needs: (of_process || context.order.case.primary().connections > 1).then(Vec::new),
+            needs: (whose != Whose::Own || case.primary().connections > 1).then(Vec::new),
         })
     }
 
@@ -51,18 +54,18 @@ impl Observer for Usage {
                     let threads = status().as_deref().and_then(|status| field(status, "Threads:")?.parse().ok());
                     *needs = threads.map(|threads| Fact::number(fact_names::THREADS, threads)).into_iter().collect();
                 }
-                self.before = Reading::now(self.of_process);
+                self.before = Reading::now(self.whose);
             }
             Mark::Running(_) | Mark::Connected(_) | Mark::Phase => {}
-            Mark::Latest => self.latest_cpu_ns = Some(cpu_ns(self.of_process)),
+            Mark::Latest => self.latest_cpu_ns = Some(self.whose.cpu_ns()),
             Mark::Last => self.end(),
         }
     }
 
     fn end(&mut self) {
         if self.after.is_none() {
-            self.after = Some(Reading::last(self.of_process));
-            self.in_all = of_thread(self.of_process, "schedstat").as_deref().and_then(schedstat);
+            self.after = Some(Reading::last(self.whose));
+            self.in_all = self.whose.file("schedstat").as_deref().and_then(schedstat);
             self.peak_memory_bytes = status().as_deref().and_then(peak_memory_bytes);
             if let Some(needs) = &mut self.needs {
                 // Without the descriptor of the folder itself.
@@ -95,7 +98,29 @@ impl Observer for Usage {
     }
 }
 
-/// A reading of the counters of the calling thread, or of its process.
+/// Which threads of a process are an end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The calling thread.
+    Own,
+    /// All threads; the calling one runs the loop.
+    All,
+    /// All threads; any of them may run the loop. What the kernel reports of a single thread is then unknown.
+    Any,
+}
+
+impl Whose {
+    fn cpu_ns(self) -> u64 {
+        if self == Self::Own { time::thread_cpu_ns() } else { time::process_cpu_ns() }
+    }
+
+    /// A file of the thread that runs the loop.
+    fn file(self, name: &str) -> Option<String> {
+        if self == Self::Any { None } else { fs::read_to_string(format!("/proc/thread-self/{name}")).ok() }
+    }
+}
+
+/// A reading of an end's counters.
 struct Reading {
     cpu_ns: u64,
     voluntary: u64,
@@ -107,28 +132,19 @@ struct Reading {
 
 impl Reading {
     /// Reads the counters. CPU time is read last, because reading the other counters uses CPU time.
-    fn now(of_process: bool) -> Self {
-        let migrations = of_thread(of_process, "sched").as_deref().and_then(migrations);
-        let (voluntary, involuntary) = cpu::switches(of_process);
-        let usage = of_thread(of_process, "schedstat").as_deref().and_then(schedstat);
+    fn now(whose: Whose) -> Self {
+        let migrations = whose.file("sched").as_deref().and_then(migrations);
+        let (voluntary, involuntary) = cpu::switches(whose != Whose::Own);
+        let usage = whose.file("schedstat").as_deref().and_then(schedstat);
         let waited_for_cpu_ns = usage.map(|usage| usage.waited_for_cpu_ns);
         let cpu = rustix::thread::sched_getcpu();
-        Self { cpu_ns: cpu_ns(of_process), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
+        Self { cpu_ns: whose.cpu_ns(), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
     }
 
-    fn last(of_process: bool) -> Self {
-        let used_ns = cpu_ns(of_process);
-        Self { cpu_ns: used_ns, ..Self::now(of_process) }
+    fn last(whose: Whose) -> Self {
+        let used_ns = whose.cpu_ns();
+        Self { cpu_ns: used_ns, ..Self::now(whose) }
     }
-}
-
-fn cpu_ns(of_process: bool) -> u64 {
-    if of_process { time::process_cpu_ns() } else { time::thread_cpu_ns() }
-}
-
-/// A file of the calling thread; `None` for a process, of which the kernel has no such file.
-fn of_thread(of_process: bool, name: &str) -> Option<String> {
-    if of_process { None } else { fs::read_to_string(format!("/proc/thread-self/{name}")).ok() }
 }
 
 /// Usage of the first thread of a process since its start; `None` if the process has exited or the kernel has no
@@ -210,9 +226,9 @@ mod tests {
     #[test]
     fn work_between_the_marks_shows_as_cpu_time() {
         let mut usage = Usage {
-            of_process: false,
+            whose: Whose::Own,
             pinned_cpu: Some(7),
-            before: Reading::now(false),
+            before: Reading::now(Whose::Own),
             after: None,
             latest_cpu_ns: None,
             in_all: None,

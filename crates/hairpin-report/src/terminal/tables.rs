@@ -112,8 +112,7 @@ const TABLES: &[TableSpec] = &[
         of: CaseKind::RoundTrips,
         is_set_up: false,
         title: "What an end needs",
-        remark: "the larger of both ends; peak: largest resident memory of its process, of which a program with one connection \
-                 has most",
+        remark: "the larger of both ends; peak: largest resident memory of its process",
         columns: "descriptors threads peak_memory_of_end_bytes",
         below: |_, _, _| {},
     },

@@ -1,7 +1,7 @@
 //! `async` and `async-threads`: tasks of a tokio runtime.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::in_runtime::{Driven, Received, TICKS_PER_TIMEOUT};
 use super::wire::{AwaitedWire, Method, Sockets};
+use crate::system::descriptor::read;
 use crate::system::watched::{ticks, watch};
 use crate::wire::{InRuntime, Runtime, Task, TransportError, Wire, WireError};
 use crate::wires::{Deadline, failed};
@@ -105,6 +106,8 @@ impl Driven for Tokio {
     fn has_ticked(&mut self, context: &mut Context<'_>) -> bool {
         let mut has_ticked = false;
         while let Poll::Ready(Ok(mut ready)) = self.tick.poll_read_ready(context) {
+            // A periodic timer goes on only when its expirations have been read.
+            drop(read(self.tick.get_ref().as_fd(), &mut [0; 8]));
             ready.clear_ready();
             has_ticked = true;
         }

@@ -160,13 +160,18 @@ struct Running<'t> {
 impl Running<'_> {
     /// Runs the loop until it needs the next message.
     fn poll(&self) {
-        let mut task = lock(&self.task);
+        // A thread that has panicked ends the loop.
+        let Ok(mut task) = self.task.lock() else { return self.end() };
         let mut context = Context::from_waker(Waker::noop());
         if task.as_mut().is_some_and(|task| task.as_mut().poll(&mut context).is_ready()) {
             *task = None;
-            self.is_over.store(true, Ordering::Release);
-            self.waiting.unpark();
+            self.end();
         }
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.waiting.unpark();
     }
 
     fn is_over(&self) -> bool {
@@ -197,7 +202,7 @@ impl Runtime for Shared {
             let started = (0..self.sockets.len()).try_for_each(|place| Ok(threads.push(start(place)?)));
             match started {
                 Ok(()) => running.poll(),
-                Err(_) => running.is_over.store(true, Ordering::Release),
+                Err(_) => running.end(),
             }
             while !running.is_over() {
                 thread::park_timeout(self.tick);
@@ -234,7 +239,7 @@ impl Shared {
     }
 }
 
-/// A thread that panics ends the whole round, so what it leaves is not used.
+/// Nothing panics while it holds these locks.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
