@@ -56,7 +56,7 @@ pub(crate) struct FlowProcesses {
 }
 
 /// Observes one end of a round, or a whole round.
-pub(crate) trait Observer {
+pub(crate) trait Observer: Send {
     /// Begins to observe, before the first mark; returns `None` if there is nothing to observe.
     fn begin(context: Context<'_>) -> Option<Self>
     where

@@ -92,17 +92,16 @@ fn read(clock: &dyn Clock, exchange: &mut impl FnMut() -> io::Result<()>) -> io:
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
 
     /// Advances 1 us per reading, except that the third part takes a hundred times as long.
-    struct Uneven(Cell<u64>);
+    struct Uneven(AtomicU64);
 
     impl Clock for Uneven {
         fn now_ns(&self) -> u64 {
-            let look = self.0.get();
-            self.0.set(look + 1);
+            let look = self.0.fetch_add(1, Ordering::Relaxed);
             look * 1_000 + if look >= 5 { 100_000 } else { 0 }
         }
 
@@ -112,7 +111,7 @@ mod tests {
     #[test]
     fn an_interrupt_in_one_part_does_not_change_the_reading() {
         let mut datagrams = 0;
-        let reading = read(&Uneven(Cell::new(0)), &mut || {
+        let reading = read(&Uneven(AtomicU64::new(0)), &mut || {
             datagrams += 1;
             Ok(())
         });
@@ -121,14 +120,14 @@ mod tests {
 
     #[test]
     fn the_loopback_carries_a_datagram_to_itself_and_a_failure_is_no_reading() {
-        let clock = Box::new(Uneven(Cell::new(0)));
+        let clock = Box::new(Uneven(AtomicU64::new(0)));
         let mut probing = Probing { clock, socket: None, before: None, after: None };
         probing.mark(Mark::Opening { pinned: None, address: None, server_namespace: None });
         probing.end();
         let mut seen = Observations::default();
         Box::new(probing).report(&mut seen);
         assert_eq!(seen.report.probe_ns, Some(Probe { before: 10_000, after: 10_000 }));
-        let lost = read(&Uneven(Cell::new(0)), &mut || Err(io::ErrorKind::TimedOut.into()));
+        let lost = read(&Uneven(AtomicU64::new(0)), &mut || Err(io::ErrorKind::TimedOut.into()));
         assert_eq!(lost.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

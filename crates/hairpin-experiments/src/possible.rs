@@ -152,6 +152,13 @@ fn check_periodic(case: &Case, periodic: &Periodic, card: &Card) -> Result<(), W
 fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let EndSettings { scheduling, lock_memory, placement, waiting, .. } = case.ends;
     match scheduling {
+        Scheduling::Fifo | Scheduling::Deadline if waiting.more_threads(1) > 0 => {
+            let hint = "use a way to wait with one thread, or --scheduling other";
+            return Err(why(
+                "the policy is that of one thread of each end, and its other threads would not have it",
+                hint,
+            ));
+        }
         Scheduling::Fifo if waiting == Waiting::Spin => {
             return Err(why(
                 "an end of SCHED_FIFO that never blocks would keep its CPU from all other programs",

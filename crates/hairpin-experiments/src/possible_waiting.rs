@@ -35,7 +35,7 @@ pub(crate) fn check_awaiting(case: &Case, card: &Card, capabilities: &HostCapabi
         return Err(WhyNot::new(reason, "use round-trip without --rate, or --waiting block, poll or spin"));
     }
     match waiting {
-        _ if waiting.has_more_threads() && case.ends.kind == EndKind::Threads => {
+        _ if waiting.more_threads(1) > 0 && case.ends.kind == EndKind::Threads => {
             Err(WhyNot::new("the CPU time of each end's threads is that of its process", "use --ends processes"))
         }
         Waiting::BusyPoll if case.path.across.is_none() => Err(WhyNot::new(

@@ -16,7 +16,7 @@ use crate::linux::system::time::{kernel_source, monotonic_ns, ticks};
 use crate::timers::ReleaseTimer;
 
 /// A monotonic clock, in ns since an arbitrary time in the past.
-pub trait Clock {
+pub trait Clock: Send + Sync {
     fn now_ns(&self) -> u64;
 
     /// Sleeps until `until_ns`. Returns at once if that time has passed.

@@ -1,11 +1,12 @@
-//! The closed loop of both ends as a task of an asynchronous runtime, see [`InRuntime`]: one `block_on` for all messages.
+//! The closed loop of both ends as a task of a runtime, see [`InRuntime`]: one `block_on` for all messages.
 
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::pin::pin;
 
-use hairpin_model::{Extent, Failure};
-use hairpin_transports::{InRuntime, WireError};
+use hairpin_model::trace::End;
+use hairpin_model::{Extent, Failure, Hinted};
+use hairpin_transports::{InRuntime, Runtime, WireError};
 
 use super::client::Client;
 use super::client_result::ClientResult;
@@ -17,9 +18,15 @@ use super::message::patterned;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
 
-fn block_on<W: InRuntime + ?Sized, T>(wire: &mut W, loop_on: impl AsyncFnOnce(&mut W) -> T) -> T {
-    let (runtime, mut result) = (wire.runtime(), None);
-    runtime.block_on(pin!(async { result = Some(loop_on(wire).await) }));
+/// Runs the loop of an end in a runtime.
+fn block_on<T: Send>(
+    runtime: &dyn Runtime,
+    end: End,
+    looping: impl Future<Output = Result<T, Failure>> + Send,
+) -> Result<T, Failure> {
+    let mut result = None;
+    let ran = runtime.block_on(pin!(async { result = Some(looping.await) }));
+    ran.map_err(|error| Failure::new(&error, format!("{end}: {}", error.cause()), error.hint()))?;
     result.expect("the runtime returns when the loop is over")
 }
 
@@ -44,7 +51,7 @@ pub(super) fn ping_pong<C: Clock, W: InRuntime + ?Sized>(
     wire: &mut W,
     marks: &mut dyn ClientMarks,
 ) -> Result<ClientResult, Failure> {
-    block_on(wire, async |wire: &mut W| {
+    block_on(&*wire.runtime(), End::Client, async move {
         let mut closed_loop = ClosedLoop::new(client, 0);
         let mut times = Times::from(client.clock.now_ns());
         let interrupted = loop {
@@ -74,7 +81,7 @@ pub(super) fn echo<C: Clock, W: InRuntime + ?Sized>(
     wire: &mut W,
     marks: &mut dyn ServerMarks,
 ) -> Result<Answered, Failure> {
-    block_on(wire, async |wire: &mut W| {
+    block_on(&*wire.runtime(), End::Server, async move {
         let load = &echo.case.primary().load;
         let size = |bytes: u64| usize::try_from(bytes).expect("sizes are at most 1 GiB");
         let (size, reply_size) = (size(load.size_bytes()), size(load.reply_size_bytes()));

@@ -7,7 +7,8 @@
 
 use hairpin_model::Failure;
 
-pub trait ClientMarks {
+/// A loop in a runtime may move from thread to thread.
+pub trait ClientMarks: Send {
     /// Returns whether the next message is measured. Called between messages after the ordered warm-up until it
     /// returns true; the first call sends the request to the server. `waits` is set if there is no warm-up: the first
     /// message is then measured, so the call waits for the server's confirmation.
@@ -28,7 +29,7 @@ pub enum Notice {
     Stop,
 }
 
-pub trait ServerMarks {
+pub trait ServerMarks: Send {
     /// Returns the client's notice since the last call, without waiting. Called after each warm-up message, and after
     /// each receive time-out.
     fn look(&mut self) -> Result<Notice, Failure>;

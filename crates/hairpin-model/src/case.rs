@@ -53,6 +53,9 @@ pub struct Path {
     pub across: Option<RemotePath>,
 }
 
+/// Maximum number of descriptors of an end besides those for its connections. Includes the second descriptor of a pipe.
+const OWN_DESCRIPTORS: u64 = 64;
+
 /// Marks a transport that replaced the requested one.
 pub const FALLBACK_MARK: &str = "*";
 
@@ -267,6 +270,11 @@ impl Case {
     /// The case in one line for tables: transport, waiting, placement, and all settings that are not defaults.
     pub fn label(&self) -> String {
         self.words().join(" ")
+    }
+
+    /// Maximum number of open descriptors of an end.
+    pub fn descriptors(&self) -> u64 {
+        self.primary().wires().saturating_mul(self.ends.waiting.descriptors_per_connection()) + OWN_DESCRIPTORS
     }
 
     /// The parts of the label, a word or two each.

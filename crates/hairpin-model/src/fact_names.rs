@@ -166,6 +166,13 @@ fact_names! {
         TIMER_SLACK_NS = "thread.timer_slack_ns",
         /// Locked memory of the end's process (`VmLck` of /proc/self/status).
         LOCKED_BYTES = "process.locked_bytes",
+        /// Open descriptors of the end's process at the end of its load. Present only for several connections and for ways to
+        /// wait with several threads, like the next two facts.
+        DESCRIPTORS = "process.descriptors",
+        /// Threads of the process at the last measured message.
+        THREADS = "process.threads",
+        /// Largest resident memory of the process (`VmHWM` of /proc/self/status).
+        PEAK_MEMORY_BYTES = "process.peak_memory_bytes",
         /// Bytes per slot of `shm`.
         SHM_SLOT_BYTES = "shm.slot_bytes",
     }

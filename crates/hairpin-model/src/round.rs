@@ -306,12 +306,12 @@ pub struct EndReport {
     /// CPU time of the end's thread for the measured messages, in ns: CPU time of the whole connection * measured
     /// messages / all messages.
     pub cpu_ns: u64,
-    /// Voluntary context switches: the thread slept.
+    /// Voluntary context switches: the thread slept. Of all threads of an end whose way to wait has more.
     pub voluntary_switches: u64,
     /// Involuntary context switches: the thread was preempted.
     pub involuntary_switches: u64,
     /// Time in ns for which its thread was ready to run and had no CPU (`run_delay` of `/proc/PID/schedstat`), for the
-    /// measured messages; null if the kernel does not report it.
+    /// measured messages; null if the kernel does not report it, and with a thread per connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_for_cpu_ns: Option<u64>,
     /// Moves to another CPU; null if the kernel does not report them.

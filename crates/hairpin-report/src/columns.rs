@@ -127,6 +127,7 @@ const ALL: &[&[Column]] = &[
     &CPU_PER_MILLION,
     &CPU_PER_GB,
     &PEAK_MEMORY,
+    NEEDS,
     PACING,
     ONE_WAY_LOAD,
     UNDER_LOAD,
@@ -282,6 +283,18 @@ const CPU_PER_GB: [Column; 2] =
 
 const PEAK_MEMORY: [Column; 2] =
     both_ends!("peak_memory_bytes", "peak memory", "peak", Unit::Depth, row => Some(single(row)?.peak_memory_bytes));
+
+/// What the process of an end needs, the larger of both ends.
+const NEEDS: &[Column] = &[
+    Column::number("descriptors", Unit::Plain, |row| largest(row, fact_names::DESCRIPTORS)),
+    Column::number("threads", Unit::Plain, |row| largest(row, fact_names::THREADS)),
+    Column::number("peak_memory_of_end_bytes", Unit::Depth, |row| largest(row, fact_names::PEAK_MEMORY_BYTES))
+        .titled("peak memory of an end|peak"),
+];
+
+fn largest(row: &CaseSummary, name: &str) -> Option<f64> {
+    row.ends.iter().filter_map(|end| fact::number(&end.facts, name)).reduce(f64::max)
+}
 
 const PACING: &[Column] = &[
     Column::time("gap_p50_ns", "gap p50", |row| single(row)?.pacing?.gap_ns.p50),

@@ -9,8 +9,8 @@ use hairpin_model::round::{Purpose, RoundRecord};
 use hairpin_model::run::State;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, PeriodSearchPlan, Plan, PlannedTraffic, Run,
-    Skipped, Tool, finding_keys as keys, path,
+    Case, CaseSummary, Comparison, Effective, FailureKind, Figure, Finding, Load, PeriodSearchPlan, Plan,
+    PlannedTraffic, Run, Skipped, Tool, finding_keys as keys, path,
 };
 
 use crate::hosts;
@@ -348,13 +348,14 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
 }
 
 /// Returns the forecast of a run: `26 cases, 208 rounds, about 19 s`; for one-way loads also `sends about 32 MiB`.
-pub fn announcement(plan: &Plan, cases: usize) -> String {
+pub fn announcement(plan: &Plan, cases: &[Case]) -> String {
     if let Some(search) = &plan.period_search {
         return searching(search);
     }
     let quick = if plan.quick { "quick run: " } else { "" };
     let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
-    let (cases, rounds) = (counted(cases as u64, "case"), counted(plan.rounds, "round"));
+    let (needs, cases) = (needs_of_ends(cases), counted(cases.len() as u64, "case"));
+    let rounds = counted(plan.rounds, "round");
     let sends = match plan.sends {
         PlannedTraffic { bytes: 0, at_full_speed_s: 0.0 } => String::new(),
         PlannedTraffic { bytes, at_full_speed_s: 0.0 } => {
@@ -365,7 +366,36 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
             format!("; sends {bytes}at full speed for {:.0} s", at_full_speed_s.ceil())
         }
     };
-    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}", plan.seconds.ceil())
+    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}{needs}", plan.seconds.ceil())
+}
+
+/// Fewest connections whose needs are announced.
+const MANY_CONNECTIONS: u32 = 100;
+
+/// Announces what the ends of round trips need for many connections, and their threads.
+fn needs_of_ends(cases: &[Case]) -> String {
+    let round_trips = || cases.iter().filter(|case| matches!(case.primary().load, Load::PingPong { .. }));
+    let many = || round_trips().filter(|case| case.primary().connections >= MANY_CONNECTIONS);
+    let memory_bytes = |case: &Case| {
+        let load = &case.primary().load;
+        let message_bytes = load.size_bytes().max(load.reply_size_bytes());
+        let each = case.ends.waiting.bytes_per_connection(message_bytes);
+        each.saturating_mul(case.primary().connections.into())
+    };
+    let needs = many().map(Case::descriptors).max().zip(many().map(memory_bytes).max());
+    let needs = needs.map(|(descriptors, memory_bytes)| {
+        let memory = quantities::bytes(memory_bytes as f64);
+        format!("\nEach end needs up to {descriptors} descriptors, and about {memory} for its connections")
+    });
+    let more_threads = |case: &Case| case.ends.waiting.more_threads(case.primary().connections);
+    let threads = grouped(round_trips().map(|case| (case.ends.waiting, more_threads(case))));
+    let threads = threads.into_iter().filter_map(|(waiting, more)| {
+        let most = more.into_iter().max().filter(|most| *most > 0)?;
+        Some(format!("{} with {waiting}", most + 1))
+    });
+    let threads: Vec<String> = threads.collect();
+    let threads = (!threads.is_empty()).then(|| format!("\nThreads of an end: {}", threads.join(", ")));
+    [needs, threads].into_iter().flatten().collect()
 }
 
 /// Announces a search and what a confirmation costs.

@@ -501,3 +501,19 @@ fn cases_at_a_given_rate() {
     ];
     insta::assert_snapshot!(said(&run, statements));
 }
+
+#[test]
+fn how_to_wait() {
+    let mut run = support::survey(1);
+    let [sleeping, spinning] = ["tcp block cross-cpu", "tcp spin cross-cpu"].map(|label| id(&run, label));
+    let how = |up_to_per_s| {
+        let (sleeping, spinning) = (sleeping.clone(), spinning.clone());
+        Statement::HowToWait { sleeping, spinning, up_to_per_s }
+    };
+    let mut text = vec![said(&run, [how(Some(3_133.6)), how(Some(98_000.0)), how(None)])];
+    let case = &mut row(&mut run, &sleeping).case;
+    case.ends.waiting = Waiting::ThreadPerConnection;
+    case.primary_mut().connections = 100;
+    text.push(said(&run, [how(Some(3_133.6)), how(None)]));
+    insta::assert_snapshot!(text.join("\n"));
+}

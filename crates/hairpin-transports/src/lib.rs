@@ -42,7 +42,7 @@ pub use readiness::{DescriptorState, Interest, Readiness, WireState};
 pub use transports::{ALL, OMITTED, all, find, own, register};
 pub use wire::{
     Connection, Cookie, InRuntime, KernelStamps, Listener, RawStamp, Repeated, Runtime, Segments, ServerAddresses,
-    Setup, Stream, Transport, TransportError, Unsupported, Wire, WireError,
+    Setup, Stream, Task, Transport, TransportError, Unsupported, Wire, WireError,
 };
 #[cfg(target_os = "linux")]
 pub use wire::{Descriptors, PassedSocket};

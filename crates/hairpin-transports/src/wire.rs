@@ -310,8 +310,8 @@ pub trait Wire: Send {
     }
 }
 
-/// A wire of an asynchronous runtime. A loop runs as a whole in the runtime.
-pub trait InRuntime {
+/// A wire of a runtime. A loop runs as a whole in the runtime.
+pub trait InRuntime: Send {
     fn runtime(&self) -> Arc<dyn Runtime>;
 
     /// Sends one whole message, see [`Wire::send`].
@@ -324,10 +324,17 @@ pub trait InRuntime {
     fn system_calls(&self) -> Option<u64>;
 }
 
+/// What runs loops: the calling thread, or threads of the wire.
 pub trait Runtime {
-    /// Runs a task on the calling thread until it is complete.
-    fn block_on(&self, task: Pin<&mut dyn Future<Output = ()>>);
+    /// Runs a task until it is complete, on one thread at a time.
+    ///
+    /// # Errors
+    /// [`TransportError::System`] if a thread cannot be started. The task has not begun then.
+    fn block_on(&self, task: Task<'_>) -> Result<(), TransportError>;
 }
+
+/// A task of a [`Runtime`].
+pub type Task<'t> = Pin<&'t mut (dyn Future<Output = ()> + Send + 't)>;
 
 fn no_files(operation: &'static str) -> WireError {
     WireError::System { operation, source: std::io::ErrorKind::Unsupported.into() }

@@ -7,6 +7,7 @@ mod allocations;
 mod contract;
 mod counting;
 mod rest;
+mod runtimes;
 mod several_streams;
 
 fn main() -> std::process::ExitCode {

@@ -46,10 +46,10 @@ pub(crate) struct Measurement<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The plan and its number of cases, before the first round.
+    /// The plan and its cases, before the first round.
     Planned {
         plan: &'a Plan,
-        cases: usize,
+        cases: &'a [Case],
     },
     /// Counter-experiments follow, with this number of rounds and this total time in ns.
     Proving {
@@ -173,7 +173,7 @@ impl Measurement<'_> {
                 self.run.plan.rounds = forecast.rounds;
                 self.run.plan.seconds = forecast.lasts_ns as f64 / 1e9;
                 self.run.plan.sends = forecast.sends;
-                observe(Event::Planned { plan: &self.run.plan, cases: cases.len() });
+                observe(Event::Planned { plan: &self.run.plan, cases: &cases });
                 let has_time_limit = forecast.has_time_limit && !self.all_rounds;
                 self.limit(Forecast { has_time_limit, ..forecast });
             }

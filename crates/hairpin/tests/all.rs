@@ -50,6 +50,7 @@ mod two_hosts_limits;
 mod two_hosts_serving;
 mod two_hosts_words;
 mod under_load;
+mod waiting;
 
 fn main() -> std::process::ExitCode {
     if ordinary_user::run_part() { std::process::ExitCode::SUCCESS } else { hairpin_testing::run_tests() }

@@ -69,13 +69,9 @@ fn only(at: SocketAddr) -> ServerAddresses {
     ServerAddresses { v4, v6 }
 }
 
-/// Maximum number of descriptors of an end besides one for each wire. Includes the second descriptor of a pipe.
-const OWN_DESCRIPTORS: u64 = 64;
-
 /// Raises the limit of open descriptors to what this end's flow needs. With several wires, each is one socket.
 pub fn allow_descriptors(end: End, case: &Case) -> Result<(), Failure> {
-    let wires = case.primary().wires().saturating_mul(case.ends.waiting.descriptors_per_connection());
-    descriptors::allow(wires + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
+    descriptors::allow(case.descriptors()).map_err(|error| unopened(end, &error))
 }
 
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {

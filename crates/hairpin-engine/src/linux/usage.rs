@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use hairpin_model::PhaseUsage;
+use hairpin_model::{Fact, PhaseUsage, Waiting, fact_names};
 
 use crate::observer::{Context, Mark, Observations, Observer};
 use crate::system::cpu;
@@ -11,8 +11,7 @@ use hairpin_loops::time;
 
 /// Observes the usage of an end while it handles its measured messages.
 pub(crate) struct Usage {
-    /// Reads the CPU time of the end's thread, or of all its threads if its way to wait has more.
-    cpu_ns: fn() -> u64,
+    whose: Whose,
     pinned_cpu: Option<usize>,
     /// The reading at the first measured message, or at the beginning of the load.
     before: Reading,
@@ -21,46 +20,66 @@ pub(crate) struct Usage {
     /// The total usage of the thread at the end of the load.
     in_all: Option<PhaseUsage>,
     peak_memory_bytes: Option<u64>,
+    /// What the process needs, if the end reports it: at most its threads until the load is over.
+    needs: Option<Vec<Fact>>,
     /// Thread CPU time when a one-way load last received data.
     latest_cpu_ns: Option<u64>,
 }
 
 impl Observer for Usage {
     fn begin(context: Context<'_>) -> Option<Self> {
-        let more_threads = context.order.case.ends.waiting.has_more_threads();
-        let cpu_ns = if more_threads { time::process_cpu_ns } else { time::thread_cpu_ns };
+        let case = &context.order.case;
+        let whose = match case.ends.waiting {
+            Waiting::ThreadPerConnection => Whose::Any,
+            waiting if waiting.more_threads(1) > 0 => Whose::All,
+            _ => Whose::Own,
+        };
         Some(Self {
-            cpu_ns,
+            whose,
             pinned_cpu: None,
-            before: Reading::now(cpu_ns),
+            before: Reading::now(whose),
             after: None,
             latest_cpu_ns: None,
             in_all: None,
             peak_memory_bytes: None,
+            needs: (whose != Whose::Own || case.primary().connections > 1).then(Vec::new),
         })
     }
 
     fn mark(&mut self, mark: Mark<'_>) {
         match mark {
             Mark::Opening { pinned, .. } => self.pinned_cpu = pinned,
-            Mark::Load(_) | Mark::First => self.before = Reading::now(self.cpu_ns),
+            Mark::Load(_) | Mark::First => {
+                if let Some(needs) = &mut self.needs {
+                    let threads = status().as_deref().and_then(|status| field(status, "Threads:")?.parse().ok());
+                    *needs = threads.map(|threads| Fact::number(fact_names::THREADS, threads)).into_iter().collect();
+                }
+                self.before = Reading::now(self.whose);
+            }
             Mark::Running(_) | Mark::Connected(_) | Mark::Phase => {}
-            Mark::Latest => self.latest_cpu_ns = Some((self.cpu_ns)()),
+            Mark::Latest => self.latest_cpu_ns = Some(self.whose.cpu_ns()),
             Mark::Last => self.end(),
         }
     }
 
     fn end(&mut self) {
         if self.after.is_none() {
-            self.after = Some(Reading::last(self.cpu_ns));
-            self.in_all = read("/proc/thread-self/schedstat");
-            let status = fs::read_to_string("/proc/self/status").ok();
-            self.peak_memory_bytes = status.as_deref().and_then(peak_memory_bytes);
+            self.after = Some(Reading::last(self.whose));
+            self.in_all = self.whose.file("schedstat").as_deref().and_then(schedstat);
+            self.peak_memory_bytes = status().as_deref().and_then(peak_memory_bytes);
+            if let Some(needs) = &mut self.needs {
+                // Without the descriptor of the folder itself.
+                let descriptors =
+                    fs::read_dir("/proc/self/fd").ok().map(|open| open.count().saturating_sub(1) as u64);
+                let known =
+                    [(fact_names::DESCRIPTORS, descriptors), (fact_names::PEAK_MEMORY_BYTES, self.peak_memory_bytes)];
+                needs.extend(known.into_iter().filter_map(|(name, count)| Some(Fact::number(name, count? as f64))));
+            }
         }
     }
 
     fn report(self: Box<Self>, Observations { report, .. }: &mut Observations) {
-        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all, peak_memory_bytes, .. } = *self;
+        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all, peak_memory_bytes, needs, .. } = *self;
         let Some(after) = after else { return };
         // A busy-polling receiver uses more CPU time after the last message; exclude that time.
         let cpu_ns = latest_cpu_ns.map_or(after.cpu_ns, |latest_cpu_ns| latest_cpu_ns.min(after.cpu_ns));
@@ -75,10 +94,33 @@ impl Observer for Usage {
         report.migrations = after.migrations.zip(before.migrations).map(|(now, before)| now.saturating_sub(before));
         report.used_in_all = in_all;
         report.peak_memory_bytes = peak_memory_bytes;
+        report.facts.extend(needs.into_iter().flatten());
     }
 }
 
-/// A reading of the calling thread's counters.
+/// Which threads of a process are an end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The calling thread.
+    Own,
+    /// All threads; the calling one runs the loop.
+    All,
+    /// All threads; any of them may run the loop. What the kernel reports of a single thread is then unknown.
+    Any,
+}
+
+impl Whose {
+    fn cpu_ns(self) -> u64 {
+        if self == Self::Own { time::thread_cpu_ns() } else { time::process_cpu_ns() }
+    }
+
+    /// A file of the thread that runs the loop.
+    fn file(self, name: &str) -> Option<String> {
+        if self == Self::Any { None } else { fs::read_to_string(format!("/proc/thread-self/{name}")).ok() }
+    }
+}
+
+/// A reading of an end's counters.
 struct Reading {
     cpu_ns: u64,
     voluntary: u64,
@@ -90,28 +132,25 @@ struct Reading {
 
 impl Reading {
     /// Reads the counters. CPU time is read last, because reading the other counters uses CPU time.
-    fn now(cpu_ns: fn() -> u64) -> Self {
-        let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
-        let (voluntary, involuntary) = cpu::thread_switches();
-        let waited_for_cpu_ns = read("/proc/thread-self/schedstat").map(|usage| usage.waited_for_cpu_ns);
+    fn now(whose: Whose) -> Self {
+        let migrations = whose.file("sched").as_deref().and_then(migrations);
+        let (voluntary, involuntary) = cpu::switches(whose != Whose::Own);
+        let usage = whose.file("schedstat").as_deref().and_then(schedstat);
+        let waited_for_cpu_ns = usage.map(|usage| usage.waited_for_cpu_ns);
         let cpu = rustix::thread::sched_getcpu();
-        Self { cpu_ns: cpu_ns(), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
+        Self { cpu_ns: whose.cpu_ns(), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
     }
 
-    fn last(cpu_ns: fn() -> u64) -> Self {
-        let used_ns = cpu_ns();
-        Self { cpu_ns: used_ns, ..Self::now(cpu_ns) }
+    fn last(whose: Whose) -> Self {
+        let used_ns = whose.cpu_ns();
+        Self { cpu_ns: used_ns, ..Self::now(whose) }
     }
 }
 
 /// Usage of the first thread of a process since its start; `None` if the process has exited or the kernel has no
 /// statistics (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
 pub(crate) fn of_process(id: u32) -> Option<PhaseUsage> {
-    read(&format!("/proc/{id}/schedstat"))
-}
-
-fn read(file: &str) -> Option<PhaseUsage> {
-    schedstat(&fs::read_to_string(file).ok()?)
+    schedstat(&fs::read_to_string(format!("/proc/{id}/schedstat")).ok()?)
 }
 
 fn schedstat(line: &str) -> Option<PhaseUsage> {
@@ -119,10 +158,18 @@ fn schedstat(line: &str) -> Option<PhaseUsage> {
     Some(PhaseUsage { cpu_ns: numbers.next()??, waited_for_cpu_ns: numbers.next()?? })
 }
 
+/// The status of this process (proc_pid_status(5)).
+fn status() -> Option<String> {
+    fs::read_to_string("/proc/self/status").ok()
+}
+
 /// The peak of the resident memory in a `/proc/PID/status` (proc_pid_status(5)).
 fn peak_memory_bytes(status: &str) -> Option<u64> {
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?;
-    kib.parse::<u64>().ok()?.checked_mul(1024)
+    field(status, "VmHWM:")?.strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// The waits of the calling thread for a CPU: an open `/proc/thread-self/schedstat`.
@@ -179,13 +226,14 @@ mod tests {
     #[test]
     fn work_between_the_marks_shows_as_cpu_time() {
         let mut usage = Usage {
-            cpu_ns: time::thread_cpu_ns,
+            whose: Whose::Own,
             pinned_cpu: Some(7),
-            before: Reading::now(time::thread_cpu_ns),
+            before: Reading::now(Whose::Own),
             after: None,
             latest_cpu_ns: None,
             in_all: None,
             peak_memory_bytes: None,
+            needs: None,
         };
         let work = || {
             let sum = (0..2_000_000_u64).fold(0_u64, |sum, next| std::hint::black_box(sum ^ next.wrapping_mul(31)));

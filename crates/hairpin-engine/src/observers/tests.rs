@@ -1,9 +1,7 @@
 //! Checks the marks of real rounds and their order.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{Case, EndKind, EndReport, Extent, FactValue, Flow, Outcome, RoundOrder};
@@ -39,24 +37,24 @@ fn observers_get_the_marks_of_both_ends() {
 
 #[test]
 fn marks_are_nested() {
-    struct Named(&'static str, Rc<RefCell<String>>);
+    struct Named(&'static str, Arc<Mutex<String>>);
     impl Observer for Named {
         fn begin(_: Context<'_>) -> Option<Self> {
             None
         }
         fn mark(&mut self, _: Mark<'_>) {
-            self.1.borrow_mut().push_str(self.0);
+            self.1.lock().unwrap().push_str(self.0);
         }
         fn end(&mut self) {
-            self.1.borrow_mut().push_str(self.0);
+            self.1.lock().unwrap().push_str(self.0);
         }
         fn report(self: Box<Self>, _: &mut Observations) {}
     }
 
-    let log = Rc::new(RefCell::new(String::new()));
+    let log = Arc::new(Mutex::new(String::new()));
     let mut observers = Observers(vec![Box::new(Named("a", log.clone())), Box::new(Named("b", log.clone()))]);
     observers.mark(Mark::First);
     observers.mark(Mark::Last);
     observers.end();
-    assert_eq!(*log.borrow(), "abbaba", "the last observer, CPU time, excludes the other observers");
+    assert_eq!(*log.lock().unwrap(), "abbaba", "the last observer, CPU time, excludes the other observers");
 }

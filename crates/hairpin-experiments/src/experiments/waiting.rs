@@ -52,6 +52,8 @@ const KNOBS: &[Knob] = &[
         .or(&["1", "100"])
         .print(|repeat| repeat.values("", |case| Some(case.primary().connections.to_string()))),
     shared::PLACEMENT.or(&["cross-cpu"]),
+    shared::SCHEDULING,
+    shared::TIMER_SLACK.help("How late the kernel may end the client's waits that have a time-out [default: 1ns]"),
     shared::ENDS,
     Knob::new("size", "BYTES", shared::SIZE)
         .help("Size of each message and of its answer")
@@ -95,6 +97,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     Combinations::of_waitings(Waiting::ALL)
         .with_sizes(knobs)
         .each(one_way::counts(knobs, "connections"), |case, count| case.primary_mut().connections = count)
+        .with_threads(knobs)
         .in_circumstances(knobs, capabilities, |_| true)?
         .with_replicates(knobs)
         .plan(&candidates, capabilities, |card| Case::ping_pong(card.name), planned)

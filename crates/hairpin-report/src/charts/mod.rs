@@ -12,6 +12,7 @@ pub(crate) mod exchange_bar;
 pub(crate) mod full_rate;
 pub(crate) mod goodput_over_time;
 pub(crate) mod latency_budget;
+pub(crate) mod latency_by_cpu;
 pub(crate) mod latency_by_rate;
 pub(crate) mod link_path;
 pub(crate) mod load_curve;

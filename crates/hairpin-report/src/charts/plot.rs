@@ -44,12 +44,12 @@ pub(super) struct Curve {
     pub(super) points: Vec<Point>,
 }
 
-struct Plot<'p> {
+pub(super) struct Plot<'p> {
     /// Description for screen readers.
-    described: String,
-    x: &'p Scale,
-    y: &'p Scale,
-    curves: Vec<Curve>,
+    pub(super) described: String,
+    pub(super) x: &'p Scale,
+    pub(super) y: &'p Scale,
+    pub(super) curves: Vec<Curve>,
 }
 
 /// The properties that all plots of a chart share. Each panel has one plot.
@@ -115,7 +115,7 @@ impl Place {
 }
 
 impl Plot<'_> {
-    fn finish(&self) -> String {
+    pub(super) fn finish(&self) -> String {
         let mut marks = String::new();
         let mut lines = String::new();
         let mut labelled: Vec<(f64, f64)> = Vec::new();

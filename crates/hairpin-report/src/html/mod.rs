@@ -25,7 +25,7 @@ use hairpin_model::{Finding, Run, ladder};
 
 use crate::charts::quantity::Quantity;
 use crate::charts::series::SeriesStyle;
-use crate::charts::{percentiles, ranking, rounds, series, svg};
+use crate::charts::{latency_by_cpu, percentiles, ranking, rounds, series, svg};
 use crate::one_way::Shared;
 use crate::orders::{self, orders};
 use crate::page_text::{command_words, nbsp};
@@ -72,6 +72,7 @@ fn view(run: &Run) -> Value {
         has_goodput => has(Quantity::Goodput),
         draft => groups.iter().any(|group| group.kind == ladder::CaseKind::UnderLoad).then_some(RESPONSIVENESS_DRAFT),
         judged => judged_by(&groups),
+        waiting_html => latency_by_cpu::charts(run).concat(),
         pictures => one_way::pictures(run, &groups),
         under_load => one_way::under_load(run, &groups),
         shared => shared.in_words(),

@@ -108,6 +108,14 @@ const TABLES: &[TableSpec] = &[
         below: set_up,
     },
     TableSpec {
+        of: CaseKind::RoundTrips,
+        is_set_up: false,
+        title: "What an end needs",
+        remark: "the larger of both ends; peak: largest resident memory of its process",
+        columns: "descriptors threads peak_memory_of_end_bytes",
+        below: |_, _, _| {},
+    },
+    TableSpec {
         of: CaseKind::Periods,
         is_set_up: false,
         title: "Control loops",
@@ -173,11 +181,14 @@ pub(super) fn is_set_up(group: &Group<'_>) -> bool {
 impl TableSpec {
     /// Shows one block per group. Returns the titles of the columns that fit.
     fn show(&self, page: &mut Page, groups: &[&Group<'_>]) -> Vec<&'static str> {
-        page.heading(self.title, self.remark);
         let columns = Shown::list(self.columns);
         let texts = |row: &&CaseSummary| columns.iter().map(|column| column.text(row)).collect();
         let cells: Vec<Vec<String>> = groups.iter().flat_map(|group| group.rows.iter().map(texts)).collect();
         let chosen = fitting(&columns, &cells, page.look.width.saturating_sub(min_name_width(groups)));
+        if chosen.is_empty() {
+            return Vec::new();
+        }
+        page.heading(self.title, self.remark);
         let rows = groups.iter().flat_map(|group| group.rows.iter().map(|row| (group.name.as_str(), *row)));
         let rows = rows.map(|(title, row)| (title, row, ladder::row_words(row)));
         show_rows(page, &columns, &cells, &chosen, MIN_NAME_WIDTH, rows);

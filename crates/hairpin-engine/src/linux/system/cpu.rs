@@ -19,12 +19,13 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Voluntary and involuntary context switches of the calling thread so far.
-pub(crate) fn thread_switches() -> (u64, u64) {
+/// Voluntary and involuntary context switches of the calling thread, or of its process, so far.
+pub(crate) fn switches(of_process: bool) -> (u64, u64) {
+    let whose = if of_process { libc::RUSAGE_SELF } else { libc::RUSAGE_THREAD };
     // SAFETY: rusage is plain numbers, for which all zeroes is a valid value.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
     // SAFETY: `usage` is a valid place for one rusage.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    unsafe { libc::getrusage(whose, &raw mut usage) };
     #[expect(clippy::cast_sign_loss, reason = "the kernel counts up from zero")]
     let switches = (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64);
     switches

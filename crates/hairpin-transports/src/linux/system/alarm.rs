@@ -59,6 +59,18 @@ impl Alarm {
     }
 }
 
+/// Interrupts the blocking calls of these threads of the process, if they are in one.
+pub(crate) fn interrupt(threads: &[i32]) {
+    if install_handler().is_err() {
+        return;
+    }
+    for thread in threads {
+        // SAFETY: a system call with three integers. The signal's handler does nothing, and the kernel delivers it to no other
+        // process.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), *thread, signal_number()) };
+    }
+}
+
 impl Drop for Alarm {
     fn drop(&mut self) {
         // SAFETY: the timer is ours and is not used again.

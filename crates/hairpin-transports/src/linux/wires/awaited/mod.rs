@@ -3,10 +3,12 @@
 //! The way is chosen when the wire is made. All calls but those of round trips are the socket's own, in the basic mode of the
 //! waiting ([`Waiting::basic`]).
 
+mod in_runtime;
 mod ready;
 #[cfg(feature = "async")]
 mod runtime;
 mod spin_then_block;
+mod threads;
 mod uring;
 mod wire;
 
@@ -17,6 +19,7 @@ use crate::wire::{Setup, TransportError, Wire};
 use crate::wires::failed;
 use ready::{Epolled, Polled, Spun};
 use spin_then_block::SpinThenBlock;
+use threads::Threads;
 use uring::Uring;
 pub use uring::may_use_io_uring;
 use wire::{AwaitedWire, SocketWire, Sockets, boxed, impossible};
@@ -77,6 +80,7 @@ fn together(wires: Vec<SocketWire>, setup: &Setup, takes_turns: bool) -> Result<
         Waiting::Epoll => Ok(boxed(Epolled::of(&of).map_err(no_epoll)?, of)),
         Waiting::SpinThenBlock if !several => Ok(boxed(SpinThenBlock, of)),
         Waiting::Uring | Waiting::UringSqpoll => Ok(boxed(Uring::of(&of, setup)?, of)),
+        Waiting::ThreadPerConnection => Ok(boxed(Threads::of(&of, setup)?, of)),
         #[cfg(feature = "async")]
         Waiting::Async | Waiting::AsyncThreads => runtime::awaited(of, setup.waiting),
         _ => Err(impossible(

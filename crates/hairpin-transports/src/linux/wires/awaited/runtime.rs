@@ -1,8 +1,7 @@
 //! `async` and `async-threads`: tasks of a tokio runtime.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::pin::Pin;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,19 +11,17 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
+use super::in_runtime::{Driven, Received, TICKS_PER_TIMEOUT};
 use super::wire::{AwaitedWire, Method, Sockets};
+use crate::system::descriptor::read;
 use crate::system::watched::{ticks, watch};
-use crate::wire::{InRuntime, Runtime, TransportError, Wire, WireError};
+use crate::wire::{InRuntime, Runtime, Task, TransportError, Wire, WireError};
 use crate::wires::{Deadline, failed};
-
-/// Worker threads of `async-threads`.
-const WORKERS: usize = 2;
-const TICKS_PER_TIMEOUT: u32 = 4;
 
 /// The part of a wire that belongs to the runtime.
 pub(crate) struct Tokio {
     ready: Readiness,
-    /// Wakes the task a few times per time-out, so that it can check its deadline without a timer for each message.
+    /// Wakes the task to check its deadline.
     tick: AsyncFd<OwnedFd>,
     /// Set while the task waits.
     deadline: Option<Deadline>,
@@ -44,9 +41,9 @@ enum Readiness {
 /// Makes the sockets wait in a runtime.
 pub(super) fn awaited(of: Sockets, waiting: Waiting) -> Result<Box<dyn Wire>, TransportError> {
     let error = |source| failed("start", "a tokio runtime", source, "is a limit of threads or descriptors reached?");
-    let runtime = match waiting {
-        Waiting::AsyncThreads => Builder::new_multi_thread().worker_threads(WORKERS).enable_io().build(),
-        _ => Builder::new_current_thread().enable_io().build(),
+    let runtime = match waiting.more_threads(1) as usize {
+        0 => Builder::new_current_thread().enable_io().build(),
+        workers => Builder::new_multi_thread().worker_threads(workers).enable_io().build(),
     };
     let runtime = runtime.map_err(error)?;
     let entered = runtime.enter();
@@ -84,8 +81,9 @@ fn ready_of(of: &Sockets, runtime: &tokio::runtime::Runtime) -> io::Result<Readi
 }
 
 impl Runtime for Tasks {
-    fn block_on(&self, task: Pin<&mut dyn Future<Output = ()>>) {
+    fn block_on(&self, task: Task<'_>) -> Result<(), TransportError> {
         self.0.block_on(task);
+        Ok(())
     }
 }
 
@@ -100,7 +98,26 @@ impl Method for Tokio {
     }
 }
 
-impl Tokio {
+impl Driven for Tokio {
+    fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::clone(&self.runtime) as Arc<dyn Runtime>
+    }
+
+    fn has_ticked(&mut self, context: &mut Context<'_>) -> bool {
+        let mut has_ticked = false;
+        while let Poll::Ready(Ok(mut ready)) = self.tick.poll_read_ready(context) {
+            // A periodic timer goes on only when its expirations have been read.
+            drop(read(self.tick.get_ref().as_fd(), &mut [0; 8]));
+            ready.clear_ready();
+            has_ticked = true;
+        }
+        has_ticked
+    }
+
+    fn deadline(&mut self) -> &mut Option<Deadline> {
+        &mut self.deadline
+    }
+
     fn poll_ready(&mut self, of: &mut Sockets, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Received> {
         match &mut self.ready {
             Readiness::Socket(socket) => loop {
@@ -128,47 +145,5 @@ impl Tokio {
                 }
             },
         }
-    }
-
-    /// Whether the time-out is over. Registers the task to be woken by the next tick.
-    fn is_overdue(&mut self, timeout: Duration, context: &mut Context<'_>) -> bool {
-        while let Poll::Ready(Ok(mut ready)) = self.tick.poll_read_ready(context) {
-            ready.clear_ready();
-            if self.deadline.get_or_insert_with(|| Deadline::new(timeout)).left().is_none() {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-type Received = Result<usize, WireError>;
-
-impl InRuntime for AwaitedWire<Tokio> {
-    fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::clone(&self.method.runtime) as Arc<dyn Runtime>
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
-        Wire::send(self, message)
-    }
-
-    #[inline]
-    fn poll_receive(&mut self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, WireError>> {
-        let Self { of, method } = self;
-        if let Poll::Ready(received) = method.poll_ready(of, context, into) {
-            method.deadline = None;
-            return Poll::Ready(received);
-        }
-        if method.is_overdue(of.timeout, context) {
-            method.deadline = None;
-            return Poll::Ready(Err(Deadline::timed_out("receive", of.timeout)));
-        }
-        Poll::Pending
-    }
-
-    fn system_calls(&self) -> Option<u64> {
-        Wire::system_calls(self)
     }
 }

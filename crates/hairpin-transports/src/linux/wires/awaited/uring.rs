@@ -7,16 +7,11 @@ use std::time::Duration;
 
 use hairpin_model::{Waiting, WhyNot};
 
-use super::wire::{Method, SocketWire, Sockets, impossible};
+use super::wire::{MIN_PIECE, Method, SocketWire, Sockets, impossible, piece};
 use crate::system::alarm::Alarm;
 use crate::system::uring::{Completed, Ring};
 use crate::wire::{Setup, TransportError, Wire, WireError};
 use crate::wires::{Deadline, MAX_SLICE, failed, slice};
-
-/// Most bytes of a stream that a socket receives at once, and most bytes of a send.
-const MAX_PIECE: usize = 64 << 10;
-/// Room for a repeated hello after a message.
-const MIN_PIECE: usize = 64;
 
 const HINT: &str = "sysctl kernel.io_uring_disabled, a seccomp filter or RLIMIT_MEMLOCK may forbid it";
 
@@ -51,8 +46,7 @@ impl Uring {
             return Err(impossible("io_uring does not check the codes of datagrams", hint));
         }
         let is_stream = sockets.wires[0].is_byte_stream();
-        let piece = setup.largest_message.saturating_add(MIN_PIECE);
-        let piece = if is_stream { piece.min(MAX_PIECE) } else { piece };
+        let piece = piece(setup, is_stream);
         let (count, sqpoll) = (sockets.wires.len(), setup.waiting == Waiting::UringSqpoll);
         let ring = Ring::new(count, piece, !is_stream, sqpoll);
         let ring = ring.map_err(|source| failed("set up", "an io_uring", source, HINT))?;

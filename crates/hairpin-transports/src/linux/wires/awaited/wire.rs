@@ -7,7 +7,7 @@ use hairpin_model::{Fact, WhyNot};
 
 use crate::linux::wires::descriptor::DescriptorWire;
 use crate::linux::wires::socket_port::SocketPort;
-use crate::wire::{Descriptors, InRuntime, KernelStamps, Stream, TransportError, Wire, WireError};
+use crate::wire::{Descriptors, InRuntime, KernelStamps, Setup, Stream, TransportError, Wire, WireError};
 use crate::wires::{Deadline, slice};
 
 pub(crate) type SocketWire = DescriptorWire<SocketPort>;
@@ -190,6 +190,17 @@ impl<M: Method> Wire for AwaitedWire<M> {
     fn in_runtime(&mut self) -> Option<&mut dyn InRuntime> {
         M::in_runtime(self)
     }
+}
+
+/// Most bytes of a stream in one receive or send outside of the sockets' own calls.
+const MAX_PIECE: usize = 64 << 10;
+/// Room for a repeated hello after a message.
+pub(super) const MIN_PIECE: usize = 64;
+
+/// Bytes of memory for a receive outside of the sockets' own calls.
+pub(super) fn piece(setup: &Setup, is_stream: bool) -> usize {
+    let piece = setup.largest_message.saturating_add(MIN_PIECE);
+    if is_stream { piece.min(MAX_PIECE) } else { piece }
 }
 
 pub(super) fn boxed<M: Method>(method: M, of: Sockets) -> Box<dyn Wire> {
