@@ -68,16 +68,40 @@ pub const ALL: &[&dyn Transport] = &[
     &tls::TLS,
     #[cfg(feature = "websocket")]
     &websocket::WEBSOCKET,
+    #[cfg(feature = "websocket")]
+    &websocket::WEBSOCKET_TLS,
+    #[cfg(feature = "websocket")]
+    &websocket::WEBSOCKET_UNIX,
     #[cfg(feature = "http")]
     &http1::HTTP1,
     #[cfg(feature = "http")]
+    &http1::HTTP1_TLS,
+    #[cfg(feature = "http")]
+    &http1::HTTP1_UNIX,
+    #[cfg(feature = "http")]
     &rest::REST,
     #[cfg(feature = "http")]
+    &rest::REST_TLS,
+    #[cfg(feature = "http")]
+    &rest::REST_UNIX,
+    #[cfg(feature = "http")]
     &http2::HTTP2,
+    #[cfg(feature = "http")]
+    &http2::HTTP2_TLS,
+    #[cfg(feature = "http")]
+    &http2::HTTP2_UNIX,
     #[cfg(feature = "grpc")]
     &grpc::GRPC,
     #[cfg(feature = "grpc")]
+    &grpc::GRPC_TLS,
+    #[cfg(feature = "grpc")]
+    &grpc::GRPC_UNIX,
+    #[cfg(feature = "grpc")]
     &grpc_stream::GRPC_STREAM,
+    #[cfg(feature = "grpc")]
+    &grpc_stream::GRPC_STREAM_TLS,
+    #[cfg(feature = "grpc")]
+    &grpc_stream::GRPC_STREAM_UNIX,
     #[cfg(feature = "quic")]
     &quic::QUIC,
     #[cfg(feature = "quic")]
@@ -94,16 +118,40 @@ pub(crate) const ECHO_FLAGS: [&str; 3] = ["grpc", "websocket", "quic"];
 pub const OMITTED: &[(&str, &str)] = &[
     #[cfg(not(feature = "websocket"))]
     ("websocket", "websocket"),
+    #[cfg(not(feature = "websocket"))]
+    ("websocket-tls", "websocket"),
+    #[cfg(not(feature = "websocket"))]
+    ("websocket-unix", "websocket"),
     #[cfg(not(feature = "http"))]
     ("http1", "http"),
     #[cfg(not(feature = "http"))]
+    ("http1-tls", "http"),
+    #[cfg(not(feature = "http"))]
+    ("http1-unix", "http"),
+    #[cfg(not(feature = "http"))]
     ("rest", "http"),
     #[cfg(not(feature = "http"))]
+    ("rest-tls", "http"),
+    #[cfg(not(feature = "http"))]
+    ("rest-unix", "http"),
+    #[cfg(not(feature = "http"))]
     ("http2", "http"),
+    #[cfg(not(feature = "http"))]
+    ("http2-tls", "http"),
+    #[cfg(not(feature = "http"))]
+    ("http2-unix", "http"),
     #[cfg(not(feature = "grpc"))]
     ("grpc", "grpc"),
     #[cfg(not(feature = "grpc"))]
+    ("grpc-tls", "grpc"),
+    #[cfg(not(feature = "grpc"))]
+    ("grpc-unix", "grpc"),
+    #[cfg(not(feature = "grpc"))]
     ("grpc-stream", "grpc"),
+    #[cfg(not(feature = "grpc"))]
+    ("grpc-stream-tls", "grpc"),
+    #[cfg(not(feature = "grpc"))]
+    ("grpc-stream-unix", "grpc"),
     #[cfg(not(feature = "quic"))]
     ("quic", "quic"),
     #[cfg(not(feature = "quic"))]
@@ -182,9 +230,10 @@ mod tests {
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().replace('_', "-"))
             .filter(|stem| stem != "mod")
             .collect();
-        // One file implements a protocol over both IP versions.
-        let omitted = OMITTED.iter().map(|(name, _)| (*name).to_owned());
-        let listed = ALL.iter().map(|transport| transport.card().name.trim_end_matches('6').to_owned());
+        // One file implements a protocol over both IP versions, and over TLS and Unix sockets.
+        let base = |name: &str| name.trim_end_matches('6').trim_end_matches("-tls").trim_end_matches("-unix").to_owned();
+        let omitted = OMITTED.iter().map(|(name, _)| base(name));
+        let listed = ALL.iter().map(|transport| base(transport.card().name));
         let listed: BTreeSet<String> = listed.chain(omitted).collect();
         assert_eq!(files, listed);
     }

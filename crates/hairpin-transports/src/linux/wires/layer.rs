@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, SenderState};
+use rustls::Connection as Tls;
 
 use super::descriptor::DescriptorWire;
 use super::port::{Miss, Port};
@@ -36,6 +37,7 @@ impl Connected<'_> {
             received: 0,
             header: [0; HEADER_END.len()],
             is_offline: false,
+            tls: None,
             deadline: Some(deadline),
         }
     }
@@ -82,6 +84,8 @@ pub(crate) struct Io {
     /// The last bytes of this header; [`HEADER_END`] after its end.
     header: [u8; HEADER_END.len()],
     is_offline: bool,
+    /// Encrypts what is read and written, if the library does not do so itself.
+    tls: Option<Box<Tls>>,
     /// Set during the handshake.
     deadline: Option<Deadline>,
 }
@@ -111,6 +115,23 @@ impl Io {
     /// Sets whether reads return at once, without a system call.
     pub(crate) fn set_offline(&mut self, is_offline: bool) {
         self.is_offline = is_offline;
+    }
+
+    /// Completes the handshake of TLS, which encrypts all that follows.
+    ///
+    /// # Errors
+    /// Of the socket and of TLS.
+    pub(crate) fn encrypt(&mut self, mut tls: Tls) -> io::Result<&Tls> {
+        tls.complete_io(&mut Raw(self))?;
+        Ok(self.tls.insert(Box::new(tls)))
+    }
+
+    /// Calls TLS with the socket; `None` without TLS.
+    fn over_tls<T>(&mut self, call: impl FnOnce(&mut Tls, &mut Raw<'_>) -> io::Result<T>) -> Option<io::Result<T>> {
+        let mut tls = self.tls.take()?;
+        let answer = call(&mut tls, &mut Raw(self));
+        self.tls = Some(tls);
+        Some(answer)
     }
 
     pub(crate) fn received(&self) -> u64 {
@@ -159,20 +180,21 @@ pub(crate) fn handshake_failed(protocol: &str, setup: &Setup, source: io::Error)
     failed("complete the handshake of", protocol, source, "see the cause at the other end")
 }
 
-impl Read for Io {
+/// The socket without TLS.
+struct Raw<'i>(&'i mut Io);
+
+impl Read for Raw<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.is_offline {
+        if self.0.is_offline {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let bytes = self.call(READABLE, |io| io.port.receive(into, io.may_block))?;
-        self.count_received(&into[..bytes]);
-        Ok(bytes)
+        self.0.call(READABLE, |io| io.port.receive(into, io.may_block))
     }
 }
 
-impl Write for Io {
+impl Write for Raw<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.call(WRITABLE, |io| match io.more {
+        self.0.call(WRITABLE, |io| match io.more {
             true => io.port.send_more(bytes, io.may_block),
             false => io.port.send(bytes, io.may_block),
         })
@@ -181,14 +203,60 @@ impl Write for Io {
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match parts {
             [one] => self.write(one),
-            parts if self.more => self.write(parts.iter().find(|part| !part.is_empty()).map_or(&[], |part| part)),
-            parts => self.call(WRITABLE, |io| io.port.send_vectored(parts, io.may_block)),
+            parts if self.0.more => self.write(parts.iter().find(|part| !part.is_empty()).map_or(&[], |part| part)),
+            parts => self.0.call(WRITABLE, |io| io.port.send_vectored(parts, io.may_block)),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+impl Read for Io {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let decrypted = self.over_tls(|tls, socket| {
+            loop {
+                match tls.reader().read(into) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => drop(tls.complete_io(socket)?),
+                    answer => return answer,
+                }
+            }
+        });
+        let bytes = decrypted.unwrap_or_else(|| Raw(self).read(into))?;
+        self.count_received(&into[..bytes]);
+        Ok(bytes)
+    }
+}
+
+impl Write for Io {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let put = self.over_tls(|tls, socket| {
+            send_all(tls, socket)?;
+            tls.writer().write(bytes)
+        });
+        put.unwrap_or_else(|| Raw(self).write(bytes))
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let put = self.over_tls(|tls, socket| {
+            send_all(tls, socket)?;
+            tls.writer().write_vectored(parts)
+        });
+        put.unwrap_or_else(|| Raw(self).write_vectored(parts))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.over_tls(send_all).unwrap_or(Ok(()))
+    }
+}
+
+/// Sends what TLS holds.
+fn send_all(tls: &mut Tls, socket: &mut Raw<'_>) -> io::Result<()> {
+    while tls.wants_write() {
+        tls.write_tls(socket)?;
+    }
+    Ok(())
 }
 
 /// Returns the connection whose only wire is this session.
