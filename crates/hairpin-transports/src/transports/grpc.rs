@@ -47,8 +47,7 @@ pub(super) const GRPC_UNIX: SocketTransport = GRPC.over_unix(
     DEFAULTS_WITHOUT_TCP,
 );
 
-pub(super) const DEFAULTS_WITHOUT_TCP: &str =
-    "hyper's windows of 5 MiB (client) and 1 MiB (server); no compression";
+pub(super) const DEFAULTS_WITHOUT_TCP: &str = "hyper's windows of 5 MiB (client) and 1 MiB (server); no compression";
 
 const SCHEMES: &[Scheme] = &[
     Scheme { name: "grpc", port: Some(80), is_encrypted: false, is_tcp: true },

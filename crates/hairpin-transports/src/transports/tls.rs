@@ -48,12 +48,7 @@ impl SocketTransport {
             }
             (own, _) => own,
         };
-        Self {
-            card: Card { name, summary, library, ..self.card },
-            encrypted: Some(protocol),
-            foreign: None,
-            ..self
-        }
+        Self { card: Card { name, summary, library, ..self.card }, encrypted: Some(protocol), foreign: None, ..self }
     }
 }
 

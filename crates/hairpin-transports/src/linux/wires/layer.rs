@@ -15,7 +15,7 @@ use super::port::{Miss, Port};
 use super::socket_kind::{Connected, SocketKind};
 use super::socket_port::SocketPort;
 use crate::linux::readiness::{DescriptorState, Interest, Readiness, WireState};
-use crate::system::descriptor::{READABLE, WRITABLE, poll};
+use crate::system::descriptor::{READABLE, WRITABLE, poll, poll_events};
 use crate::wire::{Connection, Segments, Setup, TransportError};
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, slice};
@@ -313,10 +313,14 @@ impl<S: Session> LayeredPort<S> {
             self.call(may_block, Session::flush)?;
         }
         let put = self.call(may_block, |session| session.put(bytes))?;
+        self.send_rest(may_block).map(|()| put)
+    }
+
+    /// Sends what the library holds, as far as there is room. The next call sends the rest.
+    fn send_rest(&mut self, may_block: bool) -> Result<(), Miss> {
         match self.call(may_block, Session::flush) {
-            // The next call sends the rest.
-            Ok(()) | Err(Miss::Nothing | Miss::Again) => Ok(put),
-            Err(miss) => Err(miss),
+            Err(Miss::Nothing | Miss::Again) => Ok(()),
+            answer => answer,
         }
     }
 }
@@ -324,6 +328,9 @@ impl<S: Session> LayeredPort<S> {
 impl<S: Session> Port for LayeredPort<S> {
     fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         self.attempts += 1;
+        if self.session.has_unsent() {
+            self.send_rest(may_block)?;
+        }
         if !self.session.has_stored() && !self.call(may_block, Session::fill)? {
             return Err(Miss::Ended);
         }
@@ -337,10 +344,20 @@ impl<S: Session> Port for LayeredPort<S> {
     fn wait(&mut self, events: i16, at_most: Duration) -> Option<io::Result<bool>> {
         let mut deadline = Deadline::from_now(at_most);
         while !self.session.has_stored() {
-            match poll(self.readable(), events, deadline.left().unwrap_or_default()) {
+            // The answer may not come before the rest of the message is sent.
+            let rest = if events == READABLE && self.session.has_unsent() { WRITABLE } else { 0 };
+            let left = deadline.left();
+            let found = match poll_events(self.readable(), events | rest, left.unwrap_or_default()) {
+                Ok(WRITABLE) if rest != 0 => match self.send_rest(false) {
+                    Ok(()) if left.is_some() => continue,
+                    sent => Ok(sent.is_err()),
+                },
+                found => found.map(|found| found & !rest != 0),
+            };
+            match found {
                 Ok(true) if events == READABLE => match self.call(false, Session::fill) {
                     Ok(true) | Err(Miss::Nothing | Miss::Again) => {}
-                    // The next receive reports it again.
+                    // The next receive reports it again, as above.
                     Ok(false) | Err(_) => return Some(Ok(true)),
                 },
                 answer => return Some(answer),
@@ -423,6 +440,7 @@ impl<S: Session> Port for LayeredPort<S> {
 
 impl<S: Session> Drop for LayeredPort<S> {
     fn drop(&mut self) {
+        self.session.io_mut().may_block = false;
         self.session.close();
         while let Err(Miss::Nothing | Miss::Again) = self.call(false, Session::flush) {
             if !poll(self.writable(), WRITABLE, CLOSING_TIMEOUT).unwrap_or(false) {
