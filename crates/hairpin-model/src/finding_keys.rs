@@ -109,6 +109,8 @@ keys! {
     MISSES = "missed-periods" in "count";
     MISS_RUN = "longest-run-of-misses" in "count";
     PERIODS = "periods" in "count";
+    CPU_WAITS = "cpu-waits-per-cycle" in "ns";
+    SHARE_OF_RESPONSES = "share-of-the-response-time" in "share";
     // drift
     CHANGE_OVER_RUN = "change-over-the-run" in "share";
     TREND_CHANCE = "chance-of-such-a-trend" in "share";

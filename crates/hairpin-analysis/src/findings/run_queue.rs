@@ -1,34 +1,87 @@
-//! `run-queue`: an end that could read its message waits for a CPU.
+//! `run-queue`: an end that could run waits for a CPU.
 //!
 //! Why: another program, or the other end, has the CPU. Such waits last up to a time slice, so they are rare and long:
 //! they make the tail, and no faster path helps. Evidence: the part `run-queue` of the latency budget: how long the
 //! thread of a sampled message was runnable without a CPU (`run_delay` of /proc/PID/schedstat), in a message for which
 //! it slept once. The counter-experiment places the ends on other CPUs. Advice: a CPU of its own, or a priority.
+//!
+//! A control loop has no budget. Its evidence is the `run_delay` of both ends, minus the time for which they wait for each
+//! other on one CPU, as a share of all response time; the counter-experiment runs both ends with `SCHED_FIFO`.
 
-use hairpin_model::finding::About;
-use hairpin_model::finding_keys::check::OTHER_CPUS;
+use hairpin_model::case::Scheduling;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding_keys::check::{FIFO, OTHER_CPUS};
 use hairpin_model::latency_budget::parts::RUN_QUEUE;
-use hairpin_model::{Case, Finding, FindingCard, Placement, Run};
+use hairpin_model::{
+    Case, CaseSummary, CounterExperiment, Finding, FindingCard, Measured, Placement, Run, Waiting,
+    finding_keys as keys,
+};
 
-use super::support::from_budget;
+use super::support::{Hits, evidence_of, from_budget, judge_by_block, paired, rounds_of};
+use crate::lateness::waited_in_flow_ns;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "run-queue",
     about: About::Cause,
-    what: "an end that had a message to read waited for a CPU",
+    what: "an end that could run waited for a CPU",
     why: "the scheduler then causes the latency, and a faster path does not help",
 };
 
 /// Minimum share of the mean round trip. Ends that share a CPU always wait for each other.
 const MIN_SHARE: f64 = 0.25;
 const MIN_SHARE_ON_ONE_CPU: f64 = 0.5;
+/// Minimum share of the response time of a control loop.
+const MIN_SHARE_OF_LOOP: f64 = 0.1;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let look = |case: &Case| {
         let is_shared = case.ends.placement == Placement::SameCpu;
         Some((if is_shared { MIN_SHARE_ON_ONE_CPU } else { MIN_SHARE }, elsewhere(case)))
     };
-    from_budget(run, (&CARD, OTHER_CPUS), &[RUN_QUEUE], look)
+    [from_budget(run, (&CARD, OTHER_CPUS), &[RUN_QUEUE], look), of_loops(run)].concat()
+}
+
+fn of_loops(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| waits_of_loop(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let experiment = check_of_loop(&first.case.case);
+    vec![Finding {
+        evidence: vec![
+            evidence_of(first.case, keys::CPU_WAITS, first.data),
+            evidence_of(first.case, keys::SHARE_OF_RESPONSES, first.share),
+        ],
+        proved: judge_by_block(run, first.case, &experiment, first.data, wait_per_cycle_ns),
+        counter_experiment: Some(experiment),
+        ..hits.finding(&CARD, Severity::Warning)
+    }]
+}
+
+/// Returns the share of the response time in which the ends of a control loop waited for a CPU, and their mean wait per
+/// cycle, in ns.
+fn waits_of_loop(run: &Run, case: &CaseSummary) -> Option<(f64, f64)> {
+    case.case.primary().load.periodic().filter(|_| case.case.replicate == 0)?;
+    let (mut waited_ns, mut responses_ns, mut cycles) = (0.0, 0.0, 0.0);
+    for (_, measured) in rounds_of(run, &case.id) {
+        let figures = &measured.primary().figures;
+        waited_ns += waited_in_flow_ns(measured).sum::<u64>() as f64;
+        responses_ns += figures.latency_ns.mean * figures.samples as f64;
+        cycles += figures.samples as f64;
+    }
+    let is_found = cycles > 0.0 && waited_ns >= MIN_SHARE_OF_LOOP * responses_ns;
+    is_found.then_some(((waited_ns / responses_ns).min(1.0), waited_ns / cycles))
+}
+
+fn wait_per_cycle_ns(measured: &Measured) -> Option<f64> {
+    let cycles = measured.primary().figures.samples;
+    (cycles > 0).then(|| waited_in_flow_ns(measured).sum::<u64>() as f64 / cycles as f64)
+}
+
+/// A real-time policy, or other CPUs where the kernel refuses it.
+fn check_of_loop(case: &Case) -> CounterExperiment {
+    if case.ends.scheduling != Scheduling::Other || case.ends.waiting == Waiting::Spin {
+        return paired(OTHER_CPUS, [case.clone(), elsewhere(case)]);
+    }
+    paired(FIFO, [case.clone(), case.clone().with(|changed| changed.ends.scheduling = Scheduling::Fifo)])
 }
 
 /// Returns the case with its ends on other CPUs.
@@ -43,8 +96,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::trips::{PLAIN, Parts, trip};
-    use crate::fixture::{Fixture, apart, pair, shows, verdict};
-    use hairpin_model::finding_keys as keys;
+    use crate::fixture::{Fixture, apart, control_loop, paced, pair, shows, verdict};
 
     /// Rounds on two CPUs in which each 40th round trip waits for a CPU at the server, by this time.
     fn waiting(wait_ns: i64) -> Parts {
@@ -92,6 +144,43 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.rounds_of(&tcp, &[1_000_000; 8]);
         assert_eq!(fixture.findings("run-queue"), [], "without a budget");
+    }
+
+    /// Six rounds of 200 periods with responses of 100 us on one CPU, at which the client waited for a CPU.
+    fn loops(fixture: &mut Fixture, case: &Case, waited_ns: u64) {
+        for block in 0..6 {
+            fixture.round_with(case, block, &paced(1_000_000, &[(60_000, 40_000); 200]), |measured| {
+                measured.ends.iter_mut().for_each(|end| (end.pinned_cpu, end.cpu_ns) = (Some(1), 1_000_000));
+                measured.ends[0].waited_for_cpu_ns = Some(waited_ns);
+            });
+        }
+    }
+
+    fn found_in_loop(waited_ns: u64) -> Vec<Finding> {
+        let mut fixture = Fixture::new();
+        loops(&mut fixture, &control_loop(), waited_ns);
+        fixture.findings("run-queue")
+    }
+
+    #[test]
+    fn waits_of_a_control_loop_beyond_the_work_of_the_other_end_are_found() {
+        let found = found_in_loop(6_000_000);
+        assert!((found[0].share - 0.25).abs() < 0.01, "5 of 20 ms a round: {}", found[0].share);
+        assert!(shows(&found[0], keys::CPU_WAITS, 25_000.0), "{:?}", found[0].evidence);
+        assert_eq!(pair(&found[0]).map(|case| case.ends.scheduling), [Scheduling::Other, Scheduling::Fifo]);
+        assert_eq!(found_in_loop(2_900_000), [], "less than a tenth");
+    }
+
+    #[test]
+    fn a_real_time_policy_confirms_or_refutes_the_waits_of_a_control_loop() {
+        let checked = |with_fifo_ns: u64| {
+            let mut fixture = Fixture::new();
+            loops(&mut fixture, &control_loop(), 6_000_000);
+            let fifo = control_loop().with(|case| case.ends.scheduling = Scheduling::Fifo);
+            loops(&mut fixture, &fifo, with_fifo_ns);
+            fixture.findings("run-queue").remove(0)
+        };
+        assert_eq!([1_000_000, 5_900_000].map(|ns| verdict(&checked(ns)).to_owned()), ["confirmed", "refuted"]);
     }
 
     #[test]
