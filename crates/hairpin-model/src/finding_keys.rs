@@ -110,6 +110,7 @@ keys! {
     MISS_RUN = "longest-run-of-misses" in "count";
     PERIODS = "periods" in "count";
     CPU_WAITS = "cpu-waits-per-cycle" in "ns";
+    USED_BY_OTHERS = "cpu-time-used-by-other-programs" in "share";
     SHARE_OF_RESPONSES = "share-of-the-response-time" in "share";
     // drift
     CHANGE_OVER_RUN = "change-over-the-run" in "share";

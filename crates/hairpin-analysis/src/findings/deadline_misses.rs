@@ -251,6 +251,8 @@ mod tests {
         let waits = |measured: &mut Measured| {
             (0..).zip(&mut measured.ends).for_each(|(cpu, end)| end.pinned_cpu = Some(cpu));
             measured.ends[0].waited_for_cpu_ns = Some(5_000_000);
+            measured.noise.wall_ns = measured.duration_ns;
+            measured.noise.busy_ns = 100 * measured.duration_ns;
         };
         let waiting = found_with(waits);
         assert_eq!((waiting.word(keys::CAUSE), kind(&waiting)), (Some("run-queue"), FIFO));
