@@ -184,7 +184,7 @@ enum Chore {
         /// Number of runs of each injection and each decoy
         #[arg(long, default_value_t = 20)]
         runs: usize,
-        /// Run only trials of causes whose code contains this text
+        /// Run only trials of causes whose code contains this text, or of this experiment
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
         /// Also run the counter-experiments of injections, and count how many confirm the cause

@@ -12,13 +12,15 @@ use crate::latency_budget::TripsOfCase;
 use crate::states::States;
 use crate::{exchanges, lateness, observer_costs, summary, valid_rounds};
 
-/// One histogram of latencies per case: its memory grows with the number of cases (about 270 KB each, twice that if
+/// One histogram of latencies per case, two for a control loop: its memory grows with the number of cases (about 270 KB each, twice that if
 /// rounds are omitted), not with the number of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     latencies: BTreeMap<String, Latencies>,
     /// Latencies in the idle phases of cases under load.
     idle: BTreeMap<String, Latencies>,
+    /// Release jitter of control loops.
+    jitter: BTreeMap<String, Latencies>,
     /// Sampled round trips.
     trips: BTreeMap<String, TripsOfCase>,
     bound_ns: Option<u64>,
@@ -97,6 +99,9 @@ impl Digest {
         if let Some(idle) = samples.phases.as_ref().and_then(|phases| phases.others.idle.as_ref()) {
             self.idle.entry(record.case_id.clone()).or_default().add((record, measured), &idle.latency);
         }
+        if let Some(jitter) = samples.lateness.as_ref().filter(|_| measured.primary().periodic.is_some()) {
+            self.jitter.entry(record.case_id.clone()).or_default().add((record, measured), jitter);
+        }
     }
 
     pub fn add_trips(&mut self, record: &RoundRecord, sampled: &SampledRound) {
@@ -131,10 +136,10 @@ impl Digest {
                 let all_shown = valid_rounds::too_few_valid(&judged);
                 let omitted = judged.iter().filter(|judged| judged.why.is_some()).map(|judged| judged.round.number);
                 let omitted: BTreeSet<u32> = omitted.collect();
-                let [latencies, idle] =
-                    [&self.latencies, &self.idle].map(|of| of.get(&id).and_then(|of| of.shown(&omitted, all_shown)));
+                let histograms = [&self.latencies, &self.idle, &self.jitter];
+                let histograms = histograms.map(|of| of.get(&id).and_then(|of| of.shown(&omitted, all_shown)));
                 let reliable = cards.reliable(&case.primary().transport);
-                let histograms = [latencies.as_deref(), idle.as_deref()];
+                let histograms = histograms.each_ref().map(Option::as_deref);
                 let budget = self.trips.get(&id).and_then(|trips| trips.budget(rounds, alpha));
                 let exceedances = self.exceedances.get(&id).zip(self.bound_ns);
                 let exceeds = exceedances.and_then(|(of_case, bound_ns)| of_case.exceeds(bound_ns, alpha));
@@ -155,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fixture::{Fixture, back_to_back};
+    use crate::fixture::{Fixture, back_to_back, control_loop, paced};
 
     #[test]
     fn summaries_follow_the_order_of_the_plan_and_other_cases_come_last() {
@@ -203,6 +208,21 @@ mod tests {
         });
         let lost: Vec<u64> = fixture.run().cases[0].round_points.iter().map(|point| point.lost).collect();
         assert_eq!(lost, [0, 3]);
+    }
+
+    #[test]
+    fn a_p9999_needs_ten_samples_above_it() {
+        let figures = |jitters_ns: &[(u64, u64)]| {
+            let mut fixture = Fixture::new();
+            fixture.round_with(&control_loop(), 0, &paced(1_000_000, jitters_ns), |measured| {
+                measured.primary_mut().periodic = Some(hairpin_model::PeriodicCounts::default());
+            });
+            let figures = fixture.run().cases[0].primary().periodic.clone().unwrap();
+            [figures.release_jitter_p9999_ns, figures.response_p9999_ns]
+        };
+        let jitters_ns: Vec<(u64, u64)> = (0..100_000).map(|k| (if k < 11 { 8_000 } else { 500 }, 100)).collect();
+        assert_eq!(figures(&jitters_ns).map(|p9999| p9999.map(|ns| (ns / 100.0).round())), [Some(80.0), Some(81.0)]);
+        assert_eq!(figures(&jitters_ns[1..]), [None; 2]);
     }
 
     proptest! {

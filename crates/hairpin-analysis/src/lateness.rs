@@ -94,15 +94,20 @@ pub(crate) fn throttled_ns(measured: &Measured) -> f64 {
     of_host(End::Client).max(of_host(End::Server)).min(measured.duration_ns as f64)
 }
 
-/// Time in ns for which each end waited for a CPU, minus the CPU time of the other end and of the emulator if they can
-/// use the same CPU. Empty for rounds with several flows: they also wait for each other, which is part of the
-/// measurement.
+/// Time in ns for which each end waited for a CPU. Empty for rounds with several flows: they also wait for each other, which
+/// is part of the measurement.
 fn waited_ns(measured: &Measured) -> impl Iterator<Item = u64> {
+    waited_in_flow_ns(measured).filter(|_| measured.flows.len() == 1)
+}
+
+/// Time in ns for which each end of the primary flow waited for a CPU, minus the CPU time of the other end and of the emulator
+/// if they can use the same CPU.
+pub(crate) fn waited_in_flow_ns(measured: &Measured) -> impl Iterator<Item = u64> {
     let relay = measured.link.as_ref().and_then(|link| link.relay);
-    let ends = measured.ends.iter().filter(|_| measured.flows.len() == 1);
-    ends.filter_map(move |end| {
+    let ends = || [Some(measured.client()), measured.server()].into_iter().flatten();
+    ends().filter_map(move |end| {
         let shares = |pinned_cpu: Option<usize>| pinned_cpu.is_none() || pinned_cpu == end.pinned_cpu;
-        let others = measured.ends.iter().filter(|other| other.role != end.role && other.host == end.host);
+        let others = ends().filter(|other| other.role != end.role && other.host == end.host);
         let others_ns = others.filter(|other| shares(other.pinned_cpu)).map(|other| other.cpu_ns).sum::<u64>();
         let relay_ns = relay.filter(|relay| shares(relay.pinned_cpu)).map_or(0, |relay| relay.cpu_ns);
         Some(end.waited_for_cpu_ns?.saturating_sub(others_ns + relay_ns))

@@ -16,19 +16,21 @@ pub(crate) fn figures(
     rounds: &OverRounds<'_>,
     measured: &[&Measured],
     [response_ns, release_jitter_ns]: [LatencyFigures; 2],
-    latencies: Option<&Histogram<u64>>,
+    histograms: [Option<&Histogram<u64>>; 2],
 ) -> Option<PeriodicFigures> {
     flow.load.periodic()?;
     let counts = || measured.iter().filter_map(|measured| measured.flow(&flow.id)?.periodic.as_ref());
     let sum = |of: fn(&PeriodicCounts) -> u64| counts().map(of).fold(0, u64::saturating_add);
     let by_blocks = clustering(counts().map(PeriodicCounts::blocks));
     let share = event_share(sum(|counts| counts.misses), sum(|counts| counts.periods), by_blocks, rounds.alpha());
+    let p9999_ns =
+        |all: &Histogram<u64>| (all.len() >= SAMPLES_FOR_P9999).then(|| all.value_at_quantile(0.9999) as f64);
+    let [response_p9999_ns, release_jitter_p9999_ns] = histograms.map(|all| all.and_then(p9999_ns));
     Some(PeriodicFigures {
         release_jitter_ns,
         response_ns,
-        response_p9999_ns: latencies
-            .filter(|all| all.len() >= SAMPLES_FOR_P9999)
-            .map(|all| all.value_at_quantile(0.9999) as f64),
+        response_p9999_ns,
+        release_jitter_p9999_ns,
         periods: sum(|counts| counts.periods),
         misses: sum(|counts| counts.misses),
         skipped: sum(|counts| counts.skipped),

@@ -20,13 +20,13 @@ use crate::{
     counters, exchanges, links, modes, one_way, open_loop, periodic, streams, trace, under_load, valid_rounds,
 };
 
-/// Summarizes `case` from its rounds and two histograms: of all latencies, and of the idle phase, if any. `reliable`
-/// says whether the transport of the case is reliable.
+/// Summarizes `case` from its rounds and three histograms: of all latencies, of the idle phase and of the release jitter, if
+/// any. `reliable` says whether the transport of the case is reliable.
 pub(crate) fn summary(
     (case, reliable): (&Case, bool),
     id: String,
     rounds: &[&RoundRecord],
-    [latencies, idle]: [Option<&Histogram<u64>>; 2],
+    [latencies, idle, jitter]: [Option<&Histogram<u64>>; 3],
     states: &States,
     alpha: f64,
 ) -> CaseSummary {
@@ -49,8 +49,8 @@ pub(crate) fn summary(
     let failed: Vec<(u64, String)> =
         rounds.iter().filter_map(|round| Some((round.started_ns, failure(round)?))).collect();
     let flows = case.flows.iter().map(|flow| {
-        let latencies = latencies.filter(|_| flow.id == case.primary().id);
-        flow_summary(flow, over_rounds, &measured, latencies)
+        let of_flow = [latencies, jitter].map(|all| all.filter(|_| flow.id == case.primary().id));
+        flow_summary(flow, over_rounds, &measured, of_flow)
     });
     CaseSummary {
         path: PathSummary { path: case.path.clone(), relay: links::summary(case, &kept, &omitted_rounds) },
@@ -85,12 +85,12 @@ pub(crate) fn summary(
     }
 }
 
-/// Summarizes a flow over the rounds; `latencies` is the histogram of all its latencies, if any.
+/// Summarizes a flow over the rounds, with the histograms of all its latencies and of its release jitter, if any.
 fn flow_summary(
     flow: &Flow,
     over_rounds: &OverRounds,
     measured: &[&Measured],
-    latencies: Option<&Histogram<u64>>,
+    [latencies, jitter]: [Option<&Histogram<u64>>; 2],
 ) -> FlowSummary {
     let records = || measured.iter().filter_map(|measured| measured.flow(&flow.id));
     // Rounds in which the flow failed have no record of the flow.
@@ -117,7 +117,7 @@ fn flow_summary(
         curve: latencies.map(curve).unwrap_or_default(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
         exchanges: exchanges::figures(flow, over_rounds, latency_ns),
-        periodic: periodic::figures(flow, over_rounds, measured, response_and_jitter, latencies),
+        periodic: periodic::figures(flow, over_rounds, measured, response_and_jitter, [latencies, jitter]),
         one_way: one_way::figures(flow, over_rounds),
         over_time: one_way::over_time(flow, measured),
         by_stream: streams::by_stream(flow, measured),

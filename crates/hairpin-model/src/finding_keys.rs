@@ -109,6 +109,9 @@ keys! {
     MISSES = "missed-periods" in "count";
     MISS_RUN = "longest-run-of-misses" in "count";
     PERIODS = "periods" in "count";
+    CPU_WAITS = "cpu-waits-per-cycle" in "ns";
+    USED_BY_OTHERS = "cpu-time-used-by-other-programs" in "share";
+    SHARE_OF_RESPONSES = "share-of-the-response-time" in "share";
     // drift
     CHANGE_OVER_RUN = "change-over-the-run" in "share";
     TREND_CHANCE = "chance-of-such-a-trend" in "share";

@@ -213,6 +213,8 @@ pub struct PeriodicFigures {
     pub response_ns: LatencyFigures,
     /// 99.99th percentile of all response times, in ns; null below 100 000 samples.
     pub response_p9999_ns: Option<f64>,
+    /// The same of the release jitter.
+    pub release_jitter_p9999_ns: Option<f64>,
     /// Releases over all rounds.
     pub periods: u64,
     /// Missed deadlines over all rounds.

@@ -201,6 +201,8 @@ const PERIODIC: &[Column] = &[
     Column::time("release_jitter_p50_ns", "release jitter p50|jitter", |row| periodic(row)?.release_jitter_ns.p50),
     Column::time("release_jitter_p99_ns", "release jitter p99", |row| periodic(row)?.release_jitter_ns.p99),
     Column::time("release_jitter_max_ns", "release jitter max", |row| periodic(row)?.release_jitter_ns.max),
+    Column::number("release_jitter_p9999_ns", Unit::Time, |row| periodic(row)?.release_jitter_p9999_ns)
+        .titled("release jitter p99.99|p99.99"),
     Column::number("response_p9999_ns", Unit::Time, |row| periodic(row)?.response_p9999_ns).titled("p99.99"),
     Column::plain("wake_ups_per_period", "wake-ups per period|wake-ups", |row| periodic(row)?.wake_ups_per_period),
 ];

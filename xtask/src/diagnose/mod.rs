@@ -2,7 +2,8 @@
 //!
 //! Runs the trials ([`trials::ALL`]) many times in turn, and counts which cause each run names first. The confusion
 //! table has a row per trial and a column per cause. Causes that explain less than 1 % are not counted; findings about
-//! the run or the machine are not causes.
+//! the run or the machine are not causes. If an injection lets a control loop miss deadlines, the finding `deadline-misses` must
+//! name the same cause.
 
 mod states;
 mod trials;
@@ -41,17 +42,26 @@ struct First {
     code: String,
     /// Whether the counter-experiment confirmed the cause.
     is_confirmed: bool,
+    /// Whether `deadline-misses`, if found, names this cause.
+    explains_misses: bool,
 }
 
-/// Runs the trials whose cause contains `only`, and prints the table. Returns whether all limits hold. With `prove`,
+/// Runs the trials whose cause contains `only`, or whose experiment it is, and prints the table. Returns whether all limits hold. With `prove`,
 /// also runs the counter-experiments of injections. With `states`, the trials are of states of exchanges.
 pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool, states: bool) -> Result<bool> {
     let (all, named_first): (_, fn(&Value) -> Option<First>) =
         if states { (states::ALL, longest_state) } else { (trials::ALL, named_first) };
-    let chosen: Vec<&Trial> = all.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
+    let is_of = |trial: &Trial, word| trial.cause.contains(word) || trial.words().next() == Some(word);
+    let mut chosen: Vec<&Trial> = all.iter().filter(|trial| only.is_none_or(|word| is_of(trial, word))).collect();
+    if let Some(reason) = why_no_quota(&chosen)? {
+        let (skipped, rest) = chosen.into_iter().partition(|trial| matches!(trial.place, Place::WithQuota(_)));
+        chosen = rest;
+        let skipped: Vec<&Trial> = skipped;
+        skipped.iter().for_each(|trial| println!("skipped {} {}: {reason}", trial.cause, trial.arguments));
+    }
     if chosen.is_empty() {
         bail!(
-            "no trial for cause `{}` (hint: the lists are trials.rs and states.rs in xtask/src/diagnose)",
+            "no trial for cause or experiment `{}` (hint: the lists are trials.rs and states.rs in xtask/src/diagnose)",
             only.unwrap_or_default()
         );
     }
@@ -66,7 +76,8 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool, sta
             let first = told_by(&hairpin, &scratch, trial, prove, named_first)?;
             let right = |first: &First| first.code == trial.cause && first.is_confirmed;
             confirmed[place] += usize::from(first.as_ref().is_some_and(right));
-            let code = first.map_or_else(|| NOTHING.to_owned(), |first| first.code);
+            let is_told = |first: &First| trial.kind == TrialKind::Decoy || first.explains_misses;
+            let code = first.filter(is_told).map_or_else(|| NOTHING.to_owned(), |first| first.code);
             *named[place].entry(code).or_default() += 1;
         }
         println!("{} of {runs}, {:.0} s", number + 1, started.elapsed().as_secs_f64());
@@ -100,7 +111,7 @@ fn told_by(
         Place::Here => Command::new(hairpin),
         Place::BehindQueue(queue) => behind(queue, hairpin),
         Place::WithQuota(percent) => with_quota(percent, hairpin),
-        Place::BesideBusyLoop => beside_busy_loop(hairpin),
+        Place::BesideBusyLoop(cpu) => beside_busy_loop(cpu, hairpin),
     };
     command.args(trial.words()).args(["--json", "--quiet", "--out"]).arg(&out);
     command.args(prove.then_some("--prove"));
@@ -122,12 +133,21 @@ fn behind(queue: &str, hairpin: &Path) -> Command {
     command
 }
 
-/// Returns a command that runs the program while a loop keeps CPU 1 busy.
-fn beside_busy_loop(hairpin: &Path) -> Command {
-    let script = "taskset -c 1 sh -c 'while :; do :; done' & trap \"kill $!\" EXIT; \"$@\"";
+/// Returns a command that runs the program while a loop keeps the CPU busy.
+fn beside_busy_loop(cpu: usize, hairpin: &Path) -> Command {
+    let script = "taskset -c \"$0\" sh -c 'while :; do :; done' & trap \"kill $!\" EXIT; \"$@\"";
     let mut command = Command::new("sh");
-    command.args(["-c", script, "sh"]).arg(hairpin);
+    command.args(["-c", script, &cpu.to_string()]).arg(hairpin);
     command
+}
+
+/// Returns why no control group with a quota can be made here; `None` if it can, or if no trial needs it.
+fn why_no_quota(trials: &[&Trial]) -> Result<Option<String>> {
+    if !trials.iter().any(|trial| matches!(trial.place, Place::WithQuota(_))) {
+        return Ok(None);
+    }
+    let ran = process::run(&mut with_quota(50, Path::new("true")), LIMIT)?;
+    Ok((ran.code != Some(0)).then(|| format!("no control group with a CPU quota: {}", ran.stderr.trim())))
 }
 
 /// Returns a command that runs the program in a new control group (version 1 or 2) with this CPU quota. Needs root.
@@ -144,13 +164,15 @@ fn named_first(told: &Value) -> Option<First> {
     };
     let first = contract::list(told, "findings").iter().find(is_cause)?;
     let is_confirmed = first["proved"]["verdict"] == "confirmed";
-    Some(First { code: first["code"].as_str()?.to_owned(), is_confirmed })
+    let misses = contract::list(told, "findings").iter().find(|finding| finding["code"] == "deadline-misses");
+    let explains_misses = misses.is_none_or(|misses| misses["facts"]["cause"] == first["code"]);
+    Some(First { code: first["code"].as_str()?.to_owned(), is_confirmed, explains_misses })
 }
 
 /// Returns the state in which the exchanges of the first case spent most time.
 fn longest_state(told: &Value) -> Option<First> {
     let states = contract::list(contract::list(told, "cases").first()?.get("trace")?, "states");
-    Some(First { code: states.first()?["state"].as_str()?.to_owned(), is_confirmed: false })
+    Some(First { code: states.first()?["state"].as_str()?.to_owned(), is_confirmed: false, explains_misses: true })
 }
 
 /// Returns the table: a row per trial, a column per cause (with the cause's letter), and a column for no cause.
@@ -275,7 +297,12 @@ mod tests {
         assert_eq!((first.code.as_str(), first.is_confirmed), ("echo-stalled", false));
         let mut proved = stalled;
         proved["proved"] = json!({"verdict": "confirmed"});
-        assert!(named_first(&told(&[proved])).unwrap().is_confirmed);
+        assert!(named_first(&told(&[proved.clone()])).unwrap().is_confirmed);
+        for (cause, explains) in [("echo-stalled", true), ("disturbed", false)] {
+            let misses =
+                json!({"code": "deadline-misses", "about": "traffic", "share": 0.1, "facts": {"cause": cause}});
+            assert_eq!(named_first(&told(&[proved.clone(), misses])).unwrap().explains_misses, explains, "{cause}");
+        }
     }
 
     #[test]

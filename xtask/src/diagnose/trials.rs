@@ -19,8 +19,8 @@ pub(crate) enum Place {
     BehindQueue(&'static str),
     /// In a new control group with this CPU quota, in percent of one CPU.
     WithQuota(u32),
-    /// Beside a loop that keeps CPU 1 busy.
-    BesideBusyLoop,
+    /// Beside a loop that keeps this CPU busy.
+    BesideBusyLoop(usize),
 }
 
 impl Trial {
@@ -72,9 +72,13 @@ pub(crate) const ALL: &[Trial] = &[
     injection("cpu-quota", "round-trip --transport tcp --placement cross-cpu --duration 500ms --rounds 6").at(Place::WithQuota(60)),
     injection("cpu-quota", "message-rate --transport udp --placement cross-cpu --duration 500ms --rounds 4").at(Place::WithQuota(60)),
     decoy("cpu-quota", "round-trip --transport tcp --placement cross-cpu --count 200 --rounds 6 --injected-fault sleep=40ms/20").at(Place::WithQuota(400)),
+    injection("cpu-quota", "periodic --transport tcp --placement cross-cpu --period 1ms --timing spin --count 300 --rounds 6").at(Place::WithQuota(60)),
+    decoy("cpu-quota", "periodic --transport tcp --placement same-cpu --period 1ms --count 300 --rounds 6 --injected-fault sleep=40ms/100").at(Place::WithQuota(60)),
     injection("echo-stalled", "round-trip --placement same-cpu --transport tcp --count 200 --rounds 3 --injected-fault sleep=5ms/20"),
     injection("echo-stalled", "round-trip --placement same-cpu --transport udp --count 40 --rounds 3 --injected-fault busy=2ms/1"),
     decoy("echo-stalled", "round-trip --placement same-cpu --transport tcp --link delay=2.5ms --count 20 --rounds 3"),
+    injection("echo-stalled", "periodic --transport tcp --placement same-cpu --period 1ms --count 400 --rounds 6 --injected-fault sleep=5ms/200"),
+    decoy("echo-stalled", "periodic --transport tcp --placement same-cpu --period 1ms --count 300 --rounds 6 --injected-fault busy=300us/1"),
     injection("head-of-line-blocking", "streams --transport tcp-streams --link 'up.loss=2% delay=20ms' --duration 2s --rounds 4"),
     decoy("head-of-line-blocking", "streams --transport tcp --channels separate --link 'up.loss=2% delay=20ms' --duration 2s --rounds 4"),
     injection("link-drops", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --rate 500 --count 200 --rounds 3"),
@@ -100,8 +104,10 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("rate-not-reached", "round-trip --placement same-cpu --transport udp --rate 100 --count 20 --rounds 3 --injected-fault sleep=5ms/1"),
     injection("retransmission", "round-trip --placement same-cpu --transport tcp --link 'delay=2ms loss=3%' --count 60 --rounds 3"),
     decoy("retransmission", "round-trip --placement same-cpu --transport tcp --link delay=10ms+-8ms --count 30 --rounds 3"),
-    injection("run-queue", "budget --transport tcp --placement cross-cpu --count 8000 --rounds 6 --all-rounds").at(Place::BesideBusyLoop),
+    injection("run-queue", "budget --transport tcp --placement cross-cpu --count 8000 --rounds 6 --all-rounds").at(Place::BesideBusyLoop(1)),
     decoy("run-queue", "budget --transport tcp --placement cross-cpu --count 2000 --rounds 6 --injected-fault busy=200us/1"),
+    injection("run-queue", "periodic --transport tcp --placement same-cpu --period 1ms --count 300 --rounds 6").at(Place::BesideBusyLoop(1)),
+    decoy("run-queue", "periodic --transport tcp --placement same-cpu --period 1ms --count 300 --rounds 6").at(Place::BesideBusyLoop(0)),
     injection("sender-bursts", "offered-load --placement same-cpu --transport udp --option rcvbuf=4096 --arrivals burst=100 --rate 2000 --count 400 --rounds 6"),
     decoy("sender-bursts", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --arrivals burst=10 --rate 500 --count 200 --rounds 3"),
     injection("server-work", "budget --transport tcp --placement cross-cpu --count 2000 --rounds 6 --injected-fault busy=200us/1"),
@@ -111,8 +117,8 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("shared-connection", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --transport tcp --congestion cubic --idle 500ms --ramp 3s --duration 2s --recovery 500ms --probe-connection own --connections 4 --rounds 3"),
     injection("stack-dominated", "budget --transport tcp --placement cross-cpu --waiting spin --count 8000 --rounds 6"),
     decoy("stack-dominated", "budget --transport tcp --placement cross-cpu --waiting spin --count 2000 --rounds 6 --injected-fault busy=200us/1"),
-    injection("timer-slack", "periodic --transport tcp --placement same-cpu --period 1ms --count 300 --rounds 6"),
-    decoy("timer-slack", "periodic --transport tcp --placement same-cpu --period 1ms --count 300 --rounds 6 --timer-slack 1ns --injected-fault sleep=60us/1"),
+    injection("timer-slack", "periodic --transport tcp --placement same-cpu --period 1ms --timer-slack 10ms --count 300 --rounds 6"),
+    decoy("timer-slack", "periodic --transport tcp --placement same-cpu --period 20ms --timer-slack 50us --count 30 --rounds 6"),
     injection("udp-receive-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
     decoy("udp-receive-overrun", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --option rcvbuf=4096 --rate 500 --count 200 --rounds 3"),
     injection("udp-send-overrun", "message-rate --placement same-cpu --transport udp --rounds 3").at(Place::BehindQueue("tbf rate 8mbit burst 4kb limit 8kb")),

@@ -4,7 +4,7 @@
 //! then all its threads stop until the next period. Messages that are in flight at that moment take tens of ms
 //! longer, and rates are limited by the quota. Evidence: `cpu.stat` of the groups of both ends while they handled
 //! measured messages (Documentation/scheduler/sched-bwc.rst). The share is the throttled part of the measured time.
-//! The counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
+//! The counter-experiment sends at a rate, or gives a control loop a period, that the quota allows. Advice: a larger quota, ends that block instead of
 //! busy-polling, or both ends on one CPU.
 
 use hairpin_model::fact::{self, Fact};
@@ -17,7 +17,7 @@ use hairpin_model::{
 
 use crate::lateness::throttled_ns;
 
-use super::support::{Hits, counter_experiment, evidence, evidence_of, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, evidence_of, paired, rounds_of, with_longer_period};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "cpu-quota",
@@ -101,6 +101,11 @@ fn quotas(measured: &Measured) -> Vec<f64> {
 /// The case at a rate that needs half of the quota; `None` if the ends busy-poll or the load is one-way, because such
 /// ends use up the quota at any rate.
 fn within_quota(case: &Case, with: &Throttling) -> Option<CounterExperiment> {
+    if let Some(own) = case.primary().load.periodic() {
+        let factor = (with.used_cpus / (USED_SHARE * with.quota_cpus)).ceil().max(2.0) as u64;
+        let can_run = !own.timing.keeps_cpu() && case.ends.waiting == Waiting::Block && case.loads().is_empty();
+        return can_run.then(|| paired(WITHIN_QUOTA, [case.clone(), with_longer_period(case, factor)]));
+    }
     let per_s = (USED_SHARE * with.quota_cpus / with.cpu_s_per_message).floor();
     let has_rate =
         case.ends.waiting == Waiting::Block && case.loads().is_empty() && !case.primary().load.is_one_way();
@@ -113,7 +118,8 @@ mod tests {
     use hairpin_model::trace::End;
 
     use super::*;
-    use crate::fixture::{Fixture, apart};
+    use crate::fixture::{Fixture, apart, control_loop};
+    use hairpin_model::periodic::Timing;
 
     /// Ten rounds of a case. For each round, `throttled` has the throttled periods and the throttled time in ns.
     fn found(case: &Case, quota: Option<f64>, throttled: &[(f64, f64)]) -> Vec<Finding> {
@@ -185,5 +191,21 @@ mod tests {
         // Round trips of 10 us, in which both ends use a CPU for half of the time.
         assert!((rate_per_s - 0.3 / 5e-6).abs() <= 1.0, "{rate_per_s}");
         assert_eq!(check(&case().with(|case| case.ends.waiting = Waiting::Spin)), None);
+    }
+
+    #[test]
+    fn the_check_of_a_control_loop_has_a_longer_period() {
+        let check = |timing: Timing| {
+            let case = control_loop().with(|case| case.primary_mut().load.periodic_mut().unwrap().timing = timing);
+            found(&case, Some(0.2), &[(1.0, f64::MAX)])[0].counter_experiment.clone()
+        };
+        let [before, after] = *check(Timing::Absolute).unwrap().pair.unwrap();
+        let of = |case: &Case| case.primary().load.periodic().map(|own| (own.period_ns, own.deadline_ns));
+        assert_eq!(
+            [of(&before), of(&after)],
+            [Some((1_000_000, 1_000_000)), Some((5_000_000, 5_000_000))],
+            "half a CPU used"
+        );
+        assert_eq!(check(Timing::Spin), None);
     }
 }

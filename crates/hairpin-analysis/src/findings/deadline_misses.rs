@@ -1,20 +1,24 @@
 //! `deadline-misses`: a control loop missed deadlines.
 //!
 //! Why: the loop then acts on old values, or not at all. Evidence: the periods without a complete answer by their
-//! deadline, the most consecutive ones, and the p99 of release jitter and response time. If the median cycle, without its
-//! release jitter, takes longer than the deadline, the period is too short; the counter-experiment is a longer one. If
-//! only some cycles are late, other work took the CPU; the counter-experiment runs both ends with `SCHED_FIFO`.
+//! deadline, the most consecutive ones, and the p99 of release jitter and response time. If another finding has a cause that
+//! makes cycles late, it is named with its counter-experiment, which is judged by the misses. Otherwise, if the median cycle,
+//! without its release jitter, takes longer than the deadline, the period is too short; the counter-experiment is a longer one.
+//! If the hypervisor took at least half of the time by which cycles were longer than the median, it is the cause. If nothing is
+//! known, the counter-experiment runs both ends with `SCHED_FIFO`.
 
 use hairpin_model::case::Scheduling;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{FIFO, LONGER_PERIOD};
-use hairpin_model::periodic::MAX_PERIOD_NS;
 use hairpin_model::{
-    CaseSummary, CounterExperiment, Finding, FindingCard, PeriodicFigures, Proved, Run, Waiting,
+    CaseSummary, CounterExperiment, Finding, FindingCard, Measured, PeriodicFigures, Proved, Run, Waiting,
     finding_keys as keys, words,
 };
 
-use super::support::{Hits, evidence_of, judge_by_block, known_evidence, longer_run, paired};
+use super::support::{
+    Hits, evidence_of, judge_by_block, known_evidence, longer_run, paired, rounds_of, with_longer_period,
+};
+use super::{cpu_quota, echo_stalled, link_drops, retransmission, run_queue, timer_slack};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "deadline-misses",
@@ -27,11 +31,28 @@ pub(super) const CARD: FindingCard = FindingCard {
 const MIN_SHARE: f64 = 0.001;
 /// From this share on, the loop does not work.
 const BROKEN: f64 = 0.05;
+/// Minimum share of the late time that the hypervisor took, to name it.
+const MIN_STOLEN: f64 = 0.5;
+/// Share from which a cause explains also that most cycles are too long.
+const MOST: f64 = 0.5;
+
+/// Findings with causes that make cycles late.
+const CAUSES: [&str; 6] = [
+    cpu_quota::CARD.code,
+    run_queue::CARD.code,
+    echo_stalled::CARD.code,
+    retransmission::CARD.code,
+    link_drops::CARD.code,
+    timer_slack::CARD.code,
+];
 
 words! {
+    /// Causes without a finding of their own.
     enum Cause: "cause" {
         /// Most cycles take longer than the deadline.
         TooShort = "too-short",
+        /// The hypervisor gave the CPUs to other guests.
+        Stolen = "stolen",
         /// Some cycles are late.
         Disturbed = "disturbed",
         /// Some cycles are late although no other program can delay them: interrupts, or the hypervisor.
@@ -46,10 +67,9 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }
     let hits = Hits::among(run, misses);
     let Some(first) = hits.first() else { return Vec::new() };
-    let (figures, cause) = first.data;
-    let experiment = counter_experiment(first.case, figures, cause);
-    let of = |measured: &hairpin_model::Measured| Some(measured.primary().periodic.as_ref()?.miss_share());
-    let proved = judge_by_block(run, first.case, &experiment, first.share, of);
+    let figures = first.data;
+    let [stolen_ns, late_ns] = stolen_and_late_ns(run, first.case);
+    let cause = own_cause(first.case, stolen_ns >= MIN_STOLEN * late_ns && stolen_ns > 0.0);
     let severity = if first.share >= BROKEN { Severity::Problem } else { Severity::Warning };
     let mut evidence = vec![
         evidence_of(first.case, keys::MISSED, first.share),
@@ -59,52 +79,102 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let tails =
         [(keys::RELEASE_JITTER_P99, figures.release_jitter_ns.p99), (keys::RESPONSE_P99, figures.response_ns.p99)];
     evidence.extend(known_evidence(first.case, tails));
-    let finding = Finding {
-        evidence,
-        counter_experiment: Some(experiment),
-        proved: proved.map(|proved| Proved { unit: "share".to_owned(), ..proved }),
-        ..hits.finding(&CARD, severity)
-    };
-    vec![finding.with(keys::CAUSE, cause.word()).with(keys::PERIODS, figures.periods as f64)]
+    evidence.extend((stolen_ns > 0.0).then(|| evidence_of(first.case, keys::STEAL, stolen_ns)));
+    let finding = Finding { evidence, ..hits.finding(&CARD, severity) }.with(keys::PERIODS, figures.periods as f64);
+    vec![caused(run, finding, first.case, cause.word(), counter_experiment(first.case, figures, cause))]
 }
 
-fn misses(case: &CaseSummary) -> Option<(f64, (&PeriodicFigures, Cause))> {
-    let (own, figures) = (case.case.primary().load.periodic()?, case.primary().periodic.as_ref()?);
+/// Returns the finding with its cause, and the counter-experiment with its verdict.
+fn caused(run: &Run, finding: Finding, case: &CaseSummary, word: &str, experiment: CounterExperiment) -> Finding {
+    let of = |measured: &Measured| Some(measured.primary().periodic.as_ref()?.miss_share());
+    let proved = judge_by_block(run, case, &experiment, finding.share, of);
+    Finding {
+        counter_experiment: Some(experiment),
+        proved: proved.map(|proved| Proved { unit: "share-of-periods".to_owned(), ..proved }),
+        ..finding.with(keys::CAUSE, word)
+    }
+}
+
+/// Names the first of the findings, in their order, whose cause makes cycles of the loop late.
+pub(super) fn explain(run: &Run, findings: &mut [Finding]) {
+    let Some(place) = findings.iter().position(|finding| finding.code == CARD.code) else { return };
+    let Some(case) = findings[place].cases.first().and_then(|id| run.case(id)) else { return };
+    let Some(cause) = findings.iter().find(|cause| makes_late(cause, case)) else { return };
+    let is_too_short = is_too_short(case);
+    if is_too_short && cause.code != cpu_quota::CARD.code && cause.share < MOST {
+        return;
+    }
+    let of_case = cause.counter_experiment.clone().filter(|check| check.pair.is_some() && cause.cases[0] == case.id);
+    let (code, own) = (cause.code.clone(), findings[place].counter_experiment.clone());
+    if let Some(experiment) = of_case.or(own) {
+        findings[place] = caused(run, findings[place].clone(), case, &code, experiment);
+    }
+}
+
+fn makes_late(cause: &Finding, case: &CaseSummary) -> bool {
+    let is_known = CAUSES.contains(&cause.code.as_str()) && cause.cases.contains(&case.id) && cause.share > 0.0;
+    // The slack delays each release by about the same time.
+    let slack_ns = cause.figure(keys::TIMER_SLACK).filter(|_| cause.code == timer_slack::CARD.code);
+    is_known && slack_ns.is_none_or(|slack| slack.value + cycle_ns(case) > deadline_ns(case))
+}
+
+fn misses(case: &CaseSummary) -> Option<(f64, &PeriodicFigures)> {
+    let figures = case.primary().periodic.as_ref()?;
     let share = figures.misses as f64 / figures.periods.max(1) as f64;
-    let cycle_ns = case.primary().service_ns.and_then(|service| service.p50)?.value;
-    let cause = match case.case.ends.scheduling {
-        _ if cycle_ns > own.deadline_ns as f64 => Cause::TooShort,
+    (share >= MIN_SHARE).then_some((share, figures))
+}
+
+fn own_cause(case: &CaseSummary, is_stolen: bool) -> Cause {
+    match case.case.ends.scheduling {
+        _ if is_too_short(case) => Cause::TooShort,
+        _ if is_stolen => Cause::Stolen,
         Scheduling::Other => Cause::Disturbed,
         _ => Cause::DisturbedAnyway,
+    }
+}
+
+/// The median cycle without its release jitter, in ns.
+fn cycle_ns(case: &CaseSummary) -> f64 {
+    case.primary().service_ns.and_then(|service| service.p50).map_or(0.0, |p50| p50.value)
+}
+
+fn deadline_ns(case: &CaseSummary) -> f64 {
+    case.case.primary().load.periodic().map_or(f64::INFINITY, |own| own.deadline_ns as f64)
+}
+
+fn is_too_short(case: &CaseSummary) -> bool {
+    cycle_ns(case) > deadline_ns(case)
+}
+
+/// The time that the hypervisor took from the CPUs of the ends, and that by which cycles were longer than the median, in ns.
+fn stolen_and_late_ns(run: &Run, case: &CaseSummary) -> [f64; 2] {
+    let of_round = |measured: &Measured| {
+        let figures = &measured.primary().figures;
+        let late_ns = (figures.latency_ns.mean - figures.latency_ns.p50) * figures.samples as f64;
+        [measured.noise.cpus.iter().map(|cpu| cpu.steal_ns as f64).sum(), late_ns]
     };
-    (share >= MIN_SHARE).then_some((share, (figures, cause)))
+    let rounds = rounds_of(run, &case.id).into_iter().map(|(_, measured)| of_round(measured));
+    rounds.fold([0.0; 2], |[stolen, late], [more, later]| [stolen + more, late + later])
 }
 
 fn counter_experiment(case: &CaseSummary, figures: &PeriodicFigures, cause: Cause) -> CounterExperiment {
-    let ends = &case.case.ends;
     match cause {
         Cause::TooShort => {
             let response_ns = figures.response_ns.p50.map_or(0.0, |p50| p50.value);
-            let changed = case.case.clone().with(|changed| {
-                if let Some(own) = changed.primary_mut().load.periodic_mut() {
-                    let factor = (2.0 * response_ns / own.deadline_ns.max(1) as f64).ceil().max(2.0) as u64;
-                    own.period_ns = own.period_ns.saturating_mul(factor).min(MAX_PERIOD_NS);
-                    own.deadline_ns = own.deadline_ns.saturating_mul(factor).min(own.period_ns);
-                }
-            });
-            paired(LONGER_PERIOD, [case.case.clone(), changed])
+            let factor = (2.0 * response_ns / deadline_ns(case)).ceil().max(2.0) as u64;
+            paired(LONGER_PERIOD, [case.case.clone(), with_longer_period(&case.case, factor)])
         }
-        Cause::Disturbed if ends.waiting != Waiting::Spin => {
+        Cause::Disturbed if case.case.ends.waiting != Waiting::Spin => {
             let changed = case.case.clone().with(|changed| changed.ends.scheduling = Scheduling::Fifo);
             paired(FIFO, [case.case.clone(), changed])
         }
-        Cause::Disturbed | Cause::DisturbedAnyway => longer_run(&case.case),
+        Cause::Disturbed | Cause::DisturbedAnyway | Cause::Stolen => longer_run(&case.case),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Case, PeriodicCounts};
+    use hairpin_model::{Case, CpuNoise, Fact, PeriodicCounts, fact_names};
 
     use super::*;
     use crate::fixture::{Fixture, control_loop, paced, value};
@@ -155,7 +225,79 @@ mod tests {
             rounds(&mut fixture, &fifo, 40_000, with_fifo);
             let found = fixture.findings("deadline-misses").remove(0);
             let proved = found.proved.unwrap();
-            assert_eq!((proved.verdict.as_str(), proved.unit.as_str()), (verdict, "share"), "{with_fifo}");
+            assert_eq!((proved.verdict.as_str(), proved.unit.as_str()), (verdict, "share-of-periods"), "{with_fifo}");
         }
+    }
+
+    /// Rounds with ten misses each, changed further.
+    fn found_with(change: impl Fn(&mut Measured)) -> Finding {
+        let mut fixture = Fixture::new();
+        for block in 0..6 {
+            fixture.round_with(&control_loop(), block, &paced(1_000_000, &[(10_000, 40_000); 200]), |measured| {
+                let counts = PeriodicCounts { periods: 200, misses: 10, longest_miss_run: 10, ..Default::default() };
+                measured.primary_mut().periodic = Some(counts);
+                change(measured);
+            });
+        }
+        crate::findings(&fixture.run()).into_iter().find(|finding| finding.code == CARD.code).unwrap()
+    }
+
+    fn kind(finding: &Finding) -> &str {
+        &finding.counter_experiment.as_ref().unwrap().kind
+    }
+
+    #[test]
+    fn the_first_cause_that_makes_cycles_late_is_named_with_its_check() {
+        let waits = |measured: &mut Measured| {
+            (0..).zip(&mut measured.ends).for_each(|(cpu, end)| end.pinned_cpu = Some(cpu));
+            measured.ends[0].waited_for_cpu_ns = Some(5_000_000);
+            measured.noise.wall_ns = measured.duration_ns;
+            measured.noise.busy_ns = 100 * measured.duration_ns;
+        };
+        let waiting = found_with(waits);
+        assert_eq!((waiting.word(keys::CAUSE), kind(&waiting)), (Some("run-queue"), FIFO));
+        let throttled = found_with(|measured| {
+            waits(measured);
+            for end in &mut measured.ends {
+                end.facts.push(Fact::number(fact_names::CPU_QUOTA, 0.5));
+                end.facts.push(Fact::number(fact_names::THROTTLED_PERIODS, 2.0));
+                end.facts.push(Fact::number(fact_names::THROTTLED_NS, 1e6));
+            }
+        });
+        assert_eq!(throttled.word(keys::CAUSE), Some("cpu-quota"));
+    }
+
+    #[test]
+    fn a_slack_that_fits_into_the_deadline_is_not_the_cause_of_misses() {
+        let with_slack = |slack_ns: u64, jitter_ns: u64| {
+            let case = control_loop().with(|case| case.ends.timer_slack_ns = Some(slack_ns));
+            let mut fixture = Fixture::new();
+            for block in 0..6 {
+                fixture.round_with(&case, block, &paced(1_000_000, &[(jitter_ns, 40_000); 200]), |measured| {
+                    let counts = PeriodicCounts { periods: 200, misses: 20, ..Default::default() };
+                    measured.primary_mut().periodic = Some(counts);
+                    measured.ends[0].facts.push(Fact::number(fact_names::TIMER_SLACK_NS, slack_ns as f64));
+                });
+            }
+            let found = crate::findings(&fixture.run());
+            found.iter().map(|finding| (finding.code.clone(), finding.word(keys::CAUSE).map(str::to_owned))).collect()
+        };
+        let small: Vec<_> = with_slack(50_000, 60_000);
+        assert_eq!(small, [("timer-slack".into(), None), ("deadline-misses".into(), Some("disturbed".into()))]);
+        let large: Vec<_> = with_slack(970_000, 900_000);
+        assert_eq!(large, [("timer-slack".into(), None), ("deadline-misses".into(), Some("timer-slack".into()))]);
+    }
+
+    #[test]
+    fn time_that_the_hypervisor_took_is_named() {
+        let late = |steal_ns: u64| {
+            found_with(|measured| {
+                measured.primary_mut().figures.latency_ns.mean = 150_000.0;
+                measured.noise.cpus = vec![CpuNoise { cpu: 0, steal_ns, busy_ns: 0 }];
+            })
+        };
+        assert_eq!(late(10_000_000).word(keys::CAUSE), Some("stolen"), "half of 200 cycles that are 100 us longer");
+        assert_eq!(late(9_000_000).word(keys::CAUSE), Some("disturbed"));
+        assert_eq!(value(&late(9_000_000), keys::STEAL), 54e6);
     }
 }

@@ -5,13 +5,14 @@
 //! both 200 us and twenty times the median bucket. If the median is 1 ms or more, every turnaround above 1 ms is a
 //! stall, because no server work takes that long. Turnarounds are counted by powers of two, so a turnaround counts
 //! only if its whole bucket is above the limit. The effect is the total time of stalls as a share of all round-trip
-//! time. Advice: check the server.
+//! time. Advice: check the server. The counter-experiment
+//! gives each end a CPU; where the stall was injected, it omits that.
 
 use hairpin_model::finding::{About, Severity};
-use hairpin_model::finding_keys::check::CPU_EACH;
+use hairpin_model::finding_keys::check::{CPU_EACH, WITHOUT_WORK};
 use hairpin_model::{CaseSummary, Finding, FindingCard, Measured, Placement, Run, Turnaround, finding_keys as keys};
 
-use super::support::{Hits, counter_experiment, evidence, evidence_of, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, evidence_of, judge_by_block, paired, rounds_of};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
@@ -52,6 +53,18 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         share if share >= MIN_SHARE_OF_TIME => Severity::Warning,
         _ => Severity::Note,
     };
+    let case = &first.case.case;
+    let experiment = match case.injected_fault {
+        Some(_) => {
+            let changed = case.clone().with(|changed| changed.injected_fault = None);
+            paired(WITHOUT_WORK, [case.clone(), changed])
+        }
+        None => {
+            let on = |placement| case.clone().with(|changed| changed.ends.placement = placement);
+            counter_experiment(CPU_EACH, [Placement::SameCpu, Placement::CrossCpu].map(on))
+        }
+    };
+    let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
     let finding = Finding {
         evidence: vec![
             evidence_of(first.case, keys::STALLED, stalls.count as f64),
@@ -59,14 +72,11 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
             evidence_of(first.case, keys::LONGEST_TURNAROUND, stalls.longest_ns),
             evidence(keys::SHARE_OF_ROUND_TRIPS, first.share),
         ],
-        counter_experiment: Some(counter_experiment(
-            CPU_EACH,
-            [Placement::SameCpu, Placement::CrossCpu]
-                .map(|placement| first.case.case.clone().with(|case| case.ends.placement = placement)),
-        )),
+        proved: judge_by_block(run, first.case, &experiment, stalls.held_ns / stalls.of as f64, mean),
+        counter_experiment: Some(experiment),
         ..hits.finding(&CARD, severity).with(keys::MESSAGES, stalls.of as f64)
     };
-    let finding = finding.with_if(first.case.case.host().is_some(), keys::TWO_HOSTS);
+    let finding = finding.with_if(case.host().is_some(), keys::TWO_HOSTS);
     vec![finding.with_some(keys::TYPICAL_TURNAROUND, usual.then_some(stalls.typical_ns))]
 }
 
@@ -193,6 +203,18 @@ mod tests {
         assert!(shows(&found[0], keys::TIME_IN_STALLS, 100.0 * 40e6), "{found:?}");
         assert!(!found[0].has(keys::TYPICAL_TURNAROUND), "{found:?}");
         assert_eq!(found_in_one(100, 900_000), [], "the server may work for 900 us");
+    }
+
+    #[test]
+    fn an_injected_stall_is_checked_by_its_omission() {
+        let fault = hairpin_model::InjectedFault { stall_ns: 2_000_000, every: 50, sleeps: true };
+        let injected = Case::ping_pong("tcp").with(|case| case.injected_fault = Some(fault));
+        let checked = |without_ns: u64| {
+            let mut fixture = rounds(6, &injected, 2, 2_000_000);
+            fixture.rounds_of(&Case::ping_pong("tcp"), &[without_ns; 6]);
+            fixture.findings("echo-stalled").remove(0).proved.unwrap().verdict
+        };
+        assert_eq!([checked(20_000), checked(60_000)], ["confirmed", "refuted"], "60 us on average with the stalls");
     }
 
     #[test]

@@ -81,10 +81,11 @@ pub fn findings(run: &Run) -> Vec<Finding> {
     let found = ALL.iter().flat_map(|detector| (detector.detect)(run));
     let mut findings: Vec<Finding> =
         found.map(|finding| without_verdict_on_unusable(finding, run)).map(adjust).collect();
+    findings.sort_by_key(|finding| rank(finding, run));
+    deadline_misses::explain(run, &mut findings);
     if run.cases.iter().any(|row| row.case.host().is_some()) {
         findings.iter_mut().for_each(remove_check_on_one_host);
     }
-    findings.sort_by_key(|finding| rank(finding, run));
     findings
 }
 

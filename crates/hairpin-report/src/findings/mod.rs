@@ -87,6 +87,8 @@ pub(crate) fn proof(proved: &Proved) -> String {
     let effect = match (proved.unit.as_str(), is_less) {
         ("share", true) => format!("losses fell by {} of the messages sent", quantities::share_figure(size)),
         ("share", false) => format!("losses rose by {} of the messages sent", quantities::share_figure(size)),
+        ("share-of-periods", true) => format!("misses fell by {} of the periods", quantities::share_figure(size)),
+        ("share-of-periods", false) => format!("misses rose by {} of the periods", quantities::share_figure(size)),
         (_, true) => format!("saved {}", quantities::duration_figure(size)),
         (_, false) => format!("added {}", quantities::duration_figure(size)),
     };

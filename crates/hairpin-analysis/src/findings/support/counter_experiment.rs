@@ -2,6 +2,7 @@
 
 use hairpin_model::finding_keys::check::LONGER;
 use hairpin_model::options::OptionName;
+use hairpin_model::periodic::MAX_PERIOD_NS;
 use hairpin_model::{Case, CounterExperiment, CpuIdle, EndKind, Flow, Placement, Repeat, WhichCpus};
 
 pub(in crate::findings) fn counter_experiment(
@@ -37,6 +38,16 @@ pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &st
     case.clone().with(|changed| match case.goes_both_ways() {
         true => changed.flows.iter_mut().for_each(set),
         false => set(changed.primary_mut()),
+    })
+}
+
+/// Returns the control loop with its period and deadline this many times as long.
+pub(in crate::findings) fn with_longer_period(case: &Case, factor: u64) -> Case {
+    case.clone().with(|changed| {
+        if let Some(own) = changed.primary_mut().load.periodic_mut() {
+            own.period_ns = own.period_ns.saturating_mul(factor).min(MAX_PERIOD_NS);
+            own.deadline_ns = own.deadline_ns.saturating_mul(factor).min(own.period_ns);
+        }
     })
 }
 

@@ -20,7 +20,7 @@ use hairpin_model::{
 
 pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
 pub(super) use self::counter_experiment::{
-    counter_experiment, kept_awake, longer_run, needs_one_host, paired, with_option,
+    counter_experiment, kept_awake, longer_run, needs_one_host, paired, with_longer_period, with_option,
 };
 pub(super) use self::in_budget::{from_budget, in_budget};
 pub(super) use self::without_cause::{change_of, judge_by_block, judge_reduction};
