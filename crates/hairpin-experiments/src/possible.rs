@@ -187,13 +187,23 @@ fn check_link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resu
         ));
     }
     match links::between(case, capabilities).map(|link| link.mtu_bytes) {
-        Some(mtu_bytes) if mtu_bytes < card.min_mtu_bytes => Err(why(
-            format!("it needs packets of {} B, and the link carries {mtu_bytes} B at most", card.min_mtu_bytes),
-            format!("use mtu={}B or more, or a transport over IPv4", card.min_mtu_bytes),
-        )),
+        Some(mtu_bytes) if mtu_bytes < card.min_mtu_bytes => {
+            let least = card.min_mtu_bytes;
+            let (of, other) = match is_ipv6(card) {
+                true => (String::new(), "a transport over IPv4"),
+                false => (format!(" ({} B in UDP)", least - UDP_HEADERS_BYTES), "tcp"),
+            };
+            Err(why(
+                format!("it needs packets of {least} B{of}, and the link carries {mtu_bytes} B at most"),
+                format!("use mtu={least}B or more, or {other}"),
+            ))
+        }
         _ => Ok(()),
     }
 }
+
+/// Headers of UDP and IPv4.
+const UDP_HEADERS_BYTES: u32 = 28;
 
 pub(crate) fn is_ipv6(card: &Card) -> bool {
     card.min_mtu_bytes >= IPV6_MTU_BYTES

@@ -46,6 +46,8 @@ pub enum TransportError {
         sent: u32,
         answers: u32,
         after: Duration,
+        /// Size of each datagram, if the protocol prescribes it.
+        bytes: Option<u32>,
     },
     /// The caller stopped waiting for a client.
     Abandoned,
@@ -104,13 +106,17 @@ impl Hinted for TransportError {
             Self::Option { name, asked, source } => format!("option {name}={asked} cannot be set: {source}"),
             Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
             Self::TimedOut { what, after } => format!("no peer {what} within {} ms", after.as_millis()),
-            Self::Unwelcome { transport, address, sent, answers, after } => {
-                let back = match answers {
-                    0 => "none came back".to_owned(),
-                    _ => format!("{answers} came back, and no welcome"),
+            Self::Unwelcome { transport, address, sent, answers, after, bytes } => {
+                let back = match (answers, bytes) {
+                    (0, _) => "none came back".to_owned(),
+                    (_, None) => format!("{answers} came back, and no welcome"),
+                    (_, Some(_)) => format!("{answers} came back, which completed no handshake"),
                 };
+                let of = bytes.map_or_else(String::new, |bytes| format!(" of {bytes} B"));
                 let after = exact_duration(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
-                format!("no answer over {transport}: {sent} datagrams were sent to {address} in {after}, and {back}")
+                format!(
+                    "no answer over {transport}: {sent} datagrams{of} were sent to {address} in {after}, and {back}"
+                )
             }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.words()[0]),
@@ -126,8 +132,11 @@ impl Hinted for TransportError {
                 "`hairpin list` shows the options of each transport".to_owned()
             }
             Self::TimedOut { .. } => "is the server running?".to_owned(),
-            Self::Unwelcome { .. } => {
-                "is the server running? a firewall may drop datagrams to its port, or the answers".to_owned()
+            Self::Unwelcome { bytes, .. } => {
+                let hint = "is the server running? a firewall may drop datagrams to its port, or the answers";
+                let size =
+                    if bytes.is_some() { ", and a path with a smaller MTU drops datagrams of this size" } else { "" };
+                format!("{hint}{size}")
             }
             Self::Abandoned => String::new(),
             Self::Unsupported { what, .. } => what.words()[1].to_owned(),

@@ -96,9 +96,13 @@ fn encode_line(message: &[u8]) -> Bytes {
 
 /// Returns the message of a document, which anyone may have written, or what is wrong with it.
 fn decode(document: &[u8]) -> Result<Bytes, String> {
-    let document: Document<'_> =
+    let parsed: Document<'_> =
         serde_json::from_slice(document).map_err(|error| format!("a message is no JSON document: {error}"))?;
-    let message = BASE64_STANDARD.decode(&document.payload[..]);
+    // serde also takes the fields from an array.
+    if !document.trim_ascii_start().starts_with(b"{") {
+        return Err("a message is a JSON array, not an object".to_owned());
+    }
+    let message = BASE64_STANDARD.decode(&parsed.payload[..]);
     let message = message.map_err(|error| format!("the payload of a message is no base64: {error}"))?;
     match message.len() {
         0 => Err("a message has no payload".to_owned()),
@@ -298,6 +302,8 @@ mod tests {
             (br#"{"payload":"aGFp","more":1}"#, "unknown field `more`"),
             (br#"{"payload":"aGFp","payload":"aGFp"}"#, "duplicate field `payload`"),
             (br#"{}"#, "missing field `payload`"),
+            (br#" ["aGFp"]"#, "a JSON array, not an object"),
+            (br#"[]"#, "no JSON document"),
             (br#"{"payload":"aGF"}"#, "no base64"),
             (br#"{"payload":"a-_p"}"#, "no base64"),
             (br#"{"payload":""}"#, "no payload"),
@@ -328,6 +334,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn only_objects_are_documents(fields in prop::collection::vec("[a-zA-Z0-9+/]{4}", 0..3), space in "[ \t\r\n]{0,3}") {
+            let array = format!("{space}{}", serde_json::to_string(&fields).unwrap());
+            prop_assert!(decode(array.as_bytes()).is_err());
+            let object = fields.iter().map(|field| format!(r#"{space}{{"payload":"{field}"}}"#));
+            prop_assert!(object.into_iter().all(|object| decode(object.as_bytes()).is_ok()));
+        }
+
         #[test]
         fn messages_survive_lines_in_any_parts(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..6),

@@ -156,9 +156,13 @@ impl Mailboxes {
 /// Whether the other end has just closed the connection.
 pub(crate) fn is_closed(error: &hyper::Error) -> bool {
     use std::error::Error;
+    use std::io::ErrorKind::{InvalidData, InvalidInput};
     fn is_io(error: &(dyn Error + 'static)) -> bool {
         let is_of_stream = error.downcast_ref::<h2::Error>().is_some_and(h2::Error::is_io);
-        is_of_stream || error.is::<std::io::Error>() || error.source().is_some_and(is_io)
+        // The library's name for bytes that are no body.
+        let of_socket = error.downcast_ref().map(std::io::Error::kind);
+        let is_of_socket = of_socket.is_some_and(|kind| !matches!(kind, InvalidInput | InvalidData));
+        is_of_stream || is_of_socket || error.source().is_some_and(is_io)
     }
     error.is_incomplete_message()
         || error.is_canceled()
@@ -388,7 +392,10 @@ impl Service {
             }
             Method::POST => {
                 mailbox.on_opened();
-                deliver(request.into_body(), &mailbox).await.map_err(|error| text(&error))?;
+                if let Err(error) = deliver(request.into_body(), &mailbox).await {
+                    mailbox.on_gone((!is_closed(&error)).then(|| text(&error)));
+                    return Err(text(&error));
+                }
                 match mailbox.outgoing().await {
                     Some(answer) => Ok(Response::new(Outgoing::Whole(Some(answer)))),
                     None => Err("the server has ended".to_owned()),

@@ -24,7 +24,7 @@ use quinn::{
 use super::identity::{Identity, SERVER_NAME};
 use super::mailbox::Mailbox;
 use super::port::{Driven, Form};
-use super::quic_io::{Established, new_endpoint};
+use super::quic_io::{Established, Traffic, new_endpoint};
 use super::runtime::{Handle, Runtime};
 use crate::linux::wires::socket_kind::Connected;
 use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
@@ -57,7 +57,8 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     let handle = runtime.handle();
     let established = Arc::new(OnceLock::new());
     let identity = Identity::of(&setup, &[PROTOCOL]).map_err(error)?;
-    let (endpoint, client, chosen) = endpoint(&handle, &setup, end, &established, &identity).map_err(error)?;
+    let ((endpoint, traffic), client, chosen) =
+        endpoint(&handle, &setup, end, &established, &identity).map_err(error)?;
     let timeout = setup.opening_timeout();
     let (is_early, spawner) = (setup.opening == Some(Opening::ZeroRtt), handle.clone());
     let of_client = identity.clone();
@@ -82,7 +83,10 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
         }
     };
     let opened = runtime.complete(connecting, timeout).map_err(error)?;
-    let opened = opened.ok_or(TransportError::TimedOut { what: "completed its handshake", after: timeout })?;
+    let opened = opened.ok_or_else(|| match end {
+        End::Client => traffic.unanswered(&connected.kind, peer, timeout),
+        End::Server => TransportError::TimedOut { what: "completed its handshake", after: timeout },
+    })?;
     let (connection, endpoint) = opened.map_err(error)?;
     drop(established.set(connection.clone()));
     let driven = driven(runtime, connected, &connection, endpoint, chosen);
@@ -201,7 +205,7 @@ fn endpoint(
     end: End,
     established: &Established,
     identity: &Identity,
-) -> io::Result<(Endpoint, Option<ClientConfig>, [Fact; 2])> {
+) -> io::Result<((Endpoint, Traffic), Option<ClientConfig>, [Fact; 2])> {
     let (client_config, server_config) = (Arc::clone(&identity.client), Arc::clone(&identity.server));
     let (transport, chosen) = transport_config(setup, end, handle)?;
     let (mut server, mut client) = (None, None);

@@ -5,26 +5,60 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use quinn::{AsyncTimer, AsyncUdpSocket, Endpoint, EndpointConfig, ServerConfig, UdpPoller};
 
 use super::runtime::Handle;
 use crate::linux::wires::hello::is_icmp_error;
+use crate::linux::wires::socket_kind::SocketKind;
+use crate::wire::TransportError;
+use crate::wires::unreached;
 
-/// An endpoint on a socket. `established` is the connection to close if the kernel reports that the other end's socket is closed.
+/// Payload of the datagrams with which a client begins (RFC 9000, section 14.1).
+const INITIAL_BYTES: u32 = 1_200;
+
+/// An endpoint on a socket, and its counts. `established` is the connection to close if the kernel reports that the other end's
+/// socket is closed.
 pub(crate) fn new_endpoint(
     handle: &Handle,
     server: Option<ServerConfig>,
     established: Option<Established>,
-) -> io::Result<Endpoint> {
+) -> io::Result<(Endpoint, Traffic)> {
     let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
-    let socket = Arc::new(QuicSocket { handle: handle.clone(), state, established });
+    let traffic = Traffic::default();
+    let socket = Arc::new(QuicSocket { handle: handle.clone(), state, established, traffic: traffic.clone() });
     let runtime = Arc::new(QuicRuntime(handle.clone()));
-    Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)
+    let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
+    Ok((endpoint, traffic))
+}
+
+/// Counts of a socket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traffic(Arc<Counts>);
+
+/// Sends and receives, which are datagrams during a handshake, and the last ICMP error.
+#[derive(Debug, Default)]
+struct Counts {
+    sent: AtomicU32,
+    received: AtomicU32,
+    error: AtomicI32,
+}
+
+impl Traffic {
+    /// Why a client completed no handshake within a time-out.
+    pub(crate) fn unanswered(&self, kind: &SocketKind, at: SocketAddr, after: Duration) -> TransportError {
+        let [sent, answers] = [&self.0.sent, &self.0.received].map(|count| count.load(Ordering::Relaxed));
+        let (transport, address) = (kind.transport, at.to_string());
+        match (answers, self.0.error.load(Ordering::Relaxed)) {
+            (0, error @ 1..) => unreached("connect to", &address, io::Error::from_raw_os_error(error)),
+            _ => TransportError::Unwelcome { transport, address, sent, answers, after, bytes: Some(INITIAL_BYTES) },
+        }
+    }
 }
 
 /// The runtime that quinn asks for.
@@ -106,6 +140,7 @@ struct QuicSocket {
     state: UdpSocketState,
     /// Closed if the kernel reports that the other end's socket is closed; `None` if such reports are not believed.
     established: Option<Established>,
+    traffic: Traffic,
 }
 
 impl fmt::Debug for QuicSocket {
@@ -120,7 +155,9 @@ impl AsyncUdpSocket for QuicSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.handle.try_send(|socket| self.state.send(UdpSockRef::from(socket), transmit))
+        self.handle.try_send(|socket| self.state.send(UdpSockRef::from(socket), transmit))?;
+        self.traffic.0.sent.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     fn poll_recv(
@@ -131,13 +168,17 @@ impl AsyncUdpSocket for QuicSocket {
     ) -> Poll<io::Result<usize>> {
         self.handle.poll_receive(context, |socket| match self.state.recv(UdpSockRef::from(socket), buffers, meta) {
             Err(error) if is_icmp_error(&error) => {
+                self.traffic.0.error.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
                 if let Some(connection) = self.established.as_ref().and_then(|established| established.get()) {
                     connection.close(0_u32.into(), b"");
                 }
                 // The kernel reports it once.
                 Err(io::ErrorKind::Interrupted.into())
             }
-            received => received,
+            received => {
+                self.traffic.0.received.fetch_add(u32::from(received.is_ok()), Ordering::Relaxed);
+                received
+            }
         })
     }
 

@@ -39,6 +39,7 @@ impl Connected<'_> {
             is_offline: false,
             tls: None,
             deadline: Some(deadline),
+            tries: MAX_TRIES,
         }
     }
 }
@@ -87,7 +88,13 @@ pub(crate) struct Io {
     tls: Option<Box<Tls>>,
     /// Set during the handshake.
     deadline: Option<Deadline>,
+    /// Reads, and failed writes, that are left to the library's call.
+    tries: u32,
 }
+
+/// Reads, and failed writes, of one call of a library, which does not return while the other end sends what is no message, such
+/// as pings. Then the wire checks its deadline.
+const MAX_TRIES: u32 = 16;
 
 impl Io {
     fn or_missed(&mut self, answer: Result<usize, Miss>) -> io::Result<usize> {
@@ -154,8 +161,15 @@ impl Io {
 
     fn call(&mut self, events: i16, mut call: impl FnMut(&mut Self) -> Result<usize, Miss>) -> io::Result<usize> {
         loop {
+            if self.tries == 0 {
+                self.miss = Some(Miss::Again);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
             let answer = call(self);
-            let Some(deadline) = &mut self.deadline else { return self.or_missed(answer) };
+            let Some(deadline) = &mut self.deadline else {
+                self.tries -= u32::from(events == READABLE || answer.is_err());
+                return self.or_missed(answer);
+            };
             match answer {
                 Ok(bytes) => return Ok(bytes),
                 Err(Miss::Failed(error)) => return Err(error),
@@ -297,7 +311,8 @@ impl<S: Session> LayeredPort<S> {
     /// Calls the library, and returns why the socket or the library failed.
     #[inline]
     fn call<T>(&mut self, may_block: bool, call: impl FnOnce(&mut S) -> io::Result<T>) -> Result<T, Miss> {
-        self.session.io_mut().may_block = may_block;
+        let io = self.session.io_mut();
+        (io.may_block, io.tries) = (may_block, MAX_TRIES);
         let answer = call(&mut self.session);
         self.session.io_mut().outcome(answer)
     }
@@ -352,8 +367,10 @@ impl<S: Session> Port for LayeredPort<S> {
             };
             match found {
                 Ok(true) if events == READABLE => match self.call(false, Session::fill) {
-                    Ok(true) | Err(Miss::Nothing | Miss::Again) => {}
-                    // The next receive reports it again, as above.
+                    Ok(true) => {}
+                    Err(Miss::Nothing | Miss::Again) if deadline.left().is_some() => {}
+                    Err(Miss::Nothing | Miss::Again) => return Some(Ok(false)),
+                    // The next receive reports it again.
                     Ok(false) | Err(_) => return Some(Ok(true)),
                 },
                 answer => return Some(answer),

@@ -31,7 +31,7 @@ pub(super) fn start(at: SocketAddr, rules: Rules) -> io::Result<EchoServer> {
     let address = socket.local_addr()?;
     let runtime = Runtime::new(Socket::from(socket));
     let (config, certificate) = config()?;
-    let endpoint = new_endpoint(&runtime.handle(), Some(config), None)?;
+    let (endpoint, _) = new_endpoint(&runtime.handle(), Some(config), None)?;
     let handle = runtime.handle();
     std::thread::Builder::new().name("echo quic".to_owned()).spawn(move || {
         let of_spawned = handle.clone();

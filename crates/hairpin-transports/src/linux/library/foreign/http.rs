@@ -198,7 +198,13 @@ async fn read(mut body: Incoming) -> Result<u64, Refusal> {
     let mut received = 0;
     while bytes <= MAX_ANSWER_BYTES {
         let Some(frame) = body.frame().await else { return Ok(received) };
-        let frame = frame.map_err(|error| refusal(&error))?;
+        let frame = frame.map_err(|error| match refusal(&error) {
+            closed if closed.is_closed() => {
+                let cause = format!("the server closed the connection after {received} B of an answer");
+                Refusal::new(FailureKind::Closed, cause, "see the server's log")
+            }
+            refusal => refusal,
+        })?;
         received += frame.data_ref().map_or(0, |data| data.len() as u64);
         bytes = bytes.max(received);
     }

@@ -35,7 +35,7 @@ pub(crate) fn open(
     let mut runtime = Runtime::new(connected.socket.try_clone().map_err(error)?);
     let (transport, chosen) = transport_config(&setup, End::Client, &runtime.handle()).map_err(error)?;
     config.transport_config(transport);
-    let endpoint = new_endpoint(&runtime.handle(), None, None).map_err(error)?;
+    let (endpoint, traffic) = new_endpoint(&runtime.handle(), None, None).map_err(error)?;
     let (name, timeout) = (server.url.host.clone(), setup.opening_timeout());
     let connecting = async move {
         let connecting = endpoint.connect_with(config, peer, &name);
@@ -43,8 +43,7 @@ pub(crate) fn open(
         Ok((connecting.await.map_err(|error| refusal(&error))?, endpoint))
     };
     let opened = runtime.complete(connecting, timeout).map_err(error)?;
-    let what = "completed the handshake of QUIC (a firewall may drop UDP)";
-    let opened: Result<_, Refusal> = opened.ok_or(TransportError::TimedOut { what, after: timeout })?;
+    let opened: Result<_, Refusal> = opened.ok_or_else(|| traffic.unanswered(&connected.kind, peer, timeout))?;
     let (connection, endpoint) = opened?;
     let driven = driven(runtime, connected, &connection, endpoint, chosen);
     Ok(Box::new(ForeignQuic { driven, connection, server: Arc::clone(server), is_open: false, setup }))
@@ -145,7 +144,9 @@ fn refusal(error: &ConnectionError) -> Refusal {
             with_code(close.error_code.into_inner(), &format!("the server closed the connection ({why})"))
         }
         ConnectionError::VersionMismatch => {
-            Refusal::new(FailureKind::Unsupported, "the server does not have QUIC version 1 (RFC 9000)", "")
+            let cause =
+                "the server answered with a Version Negotiation packet: it does not have QUIC version 1 (RFC 9000)";
+            Refusal::new(FailureKind::Unsupported, cause, "update the server")
         }
         ConnectionError::TimedOut => Refusal::new(FailureKind::TimedOut, "the server stopped answering", ""),
         ConnectionError::Reset => Refusal::closed(),
