@@ -7,7 +7,6 @@ mod allocations;
 mod contract;
 mod counting;
 mod hostile;
-mod rest;
 mod runtimes;
 mod several_streams;
 mod without_io_uring;
