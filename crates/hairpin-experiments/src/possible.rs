@@ -12,6 +12,7 @@ use hairpin_model::{
 
 use crate::links;
 use crate::possible_waiting::{MAX_BATCH_BYTES, check_awaiting, check_waiting};
+use crate::quantity::SECOND_NS;
 
 /// Whether `case` can be measured here. `card` describes the transport of its primary flow.
 ///
@@ -151,6 +152,9 @@ fn check_periodic(case: &Case, periodic: &Periodic, card: &Card) -> Result<(), W
 /// Checks whether the ends may use the scheduling policy, and cannot starve the machine with it.
 fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let EndSettings { scheduling, lock_memory, placement, waiting, .. } = case.ends;
+    let periodic = case.primary().load.periodic();
+    // A longer busy wait of SCHED_FIFO exceeds RLIMIT_RTTIME.
+    let is_busy = |own: &Periodic| own.timing.keeps_cpu() && (own.only_waits || own.period_ns >= SECOND_NS);
     match scheduling {
         Scheduling::Fifo | Scheduling::Deadline if waiting.more_threads(1) > 0 => {
             let hint = "use a way to wait with one thread, or --scheduling other";
@@ -159,10 +163,10 @@ fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), 
                 hint,
             ));
         }
-        Scheduling::Fifo if waiting == Waiting::Spin => {
+        Scheduling::Fifo if waiting == Waiting::Spin || periodic.is_some_and(is_busy) => {
             return Err(why(
                 "an end of SCHED_FIFO that never blocks would keep its CPU from all other programs",
-                "use --waiting block, or --scheduling other",
+                "use --waiting block and --timing absolute, or --scheduling other",
             ));
         }
         Scheduling::Deadline if placement != Placement::Unpinned => {

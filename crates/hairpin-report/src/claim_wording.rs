@@ -78,7 +78,8 @@ fn bounds(of: &Figure, outer: Option<OuterBounds>, unit: &str) -> Option<String>
         let OuterBounds { low, high, rounds } = outer?;
         Some(format!("outer bounds of {}: {}", counted(rounds, "round"), range(low, high)))
     };
-    of.interval().map(|(low, high)| range(low, high)).or_else(outer)
+    let open = || of.low.map(|low| format!("{} or more", digits(low, unit)));
+    of.interval().map(|(low, high)| range(low, high)).or_else(outer).or_else(open)
 }
 
 /// Returns a figure with its interval, or the outer bounds of its rounds: `4.55 bytes/ms (4.40-4.61)`.

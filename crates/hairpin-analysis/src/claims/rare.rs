@@ -63,8 +63,8 @@ pub(super) fn smallest_period(run: &Run, alpha_share: f64) -> Result<Bounded, Bo
     Ok(if confirmed && misses(&fresh, alpha).high < max_misses {
         Bounded { figure: Figure::new(value, low, value), bounds: Some((low, value)), rounds }
     } else {
-        let bounds = Some((low, f64::INFINITY));
-        Bounded { figure: Figure::without(value, NoInterval::NotConfirmed), bounds, rounds }
+        let figure = Figure { low: Some(low), ..Figure::without(value, NoInterval::NotConfirmed) };
+        Bounded { figure, bounds: Some((low, f64::INFINITY)), rounds }
     })
 }
 

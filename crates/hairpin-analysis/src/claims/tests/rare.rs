@@ -76,6 +76,7 @@ fn a_period_that_was_not_confirmed_has_no_upper_bound() {
         let found = at_most(&run, 5.0);
         let measured = found.measured.unwrap();
         assert_eq!((measured.value, measured.why), (3.0, Some(NoInterval::NotConfirmed)), "{why}");
+        assert_eq!((measured.low, measured.high), (Some(1.0), None), "{why}");
         assert_eq!((found.verdict, found.outer_bounds), (Some(Verdict::Undecided), None), "{why}");
         assert_eq!(at_most(&run, 0.9).verdict, Some(Verdict::Refuted), "1 ms fails all the same");
     }

@@ -33,8 +33,6 @@ const MORE_ROUNDS: u64 = 3;
 /// Time of a quick run, in ns, and the minimum and maximum rounds of its cases: too few decide nothing.
 const QUICK_RUN_NS: u64 = 8_000_000_000;
 const QUICK_ROUNDS: [u64; 2] = [4, 8];
-/// Longest confirmation of a search where few rounds are asked for.
-const SHORT_SEARCH: &str = "5s";
 
 /// Performs each needed run once, judges the claims, and looks again at those that are undecided.
 pub(super) fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
@@ -320,14 +318,14 @@ impl RunOptions {
     fn words(&self, command: &str, look: usize, quick_rounds: Option<u64>) -> Vec<String> {
         let mut words: Vec<String> = std::iter::once("hairpin".to_owned()).chain(shell::words(command)).collect();
         let few = self.rounds.or(quick_rounds);
-        // A search chooses its rounds.
+        // A search chooses its rounds. Where few are asked for, its confirmation takes at most a second for each.
         let is_search = words.iter().any(|word| word == "--find");
         let name = if is_search { "--over" } else { "--rounds" };
         let flag = words.iter().position(|word| word == name);
         let planned = flag.and_then(|flag| words.get(flag + 1)).cloned();
         let more = if look > 1 { MORE_ROUNDS } else { 1 };
         let value = match (is_search, few, planned.and_then(|planned| planned.parse::<u64>().ok())) {
-            (true, few, _) => few.map(|_| SHORT_SEARCH.to_owned()),
+            (true, few, _) => few.map(|rounds| format!("{rounds}s")),
             (false, few, planned) => few.or(planned.map(|planned| planned * more)).map(|rounds| rounds.to_string()),
         };
         if let Some(value) = value {
