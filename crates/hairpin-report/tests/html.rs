@@ -1,7 +1,7 @@
 //! The page: its structure, content that it must never have, and its texts for runs with few results.
 
 use hairpin_model::run::State;
-use hairpin_model::{Capture, Case, Figure, Run, Waiting};
+use hairpin_model::{Capture, Case, Figure, Run};
 use hairpin_report::html::render;
 use hairpin_report::{csv_table, terminal};
 
@@ -583,40 +583,4 @@ fn rounds_of_a_slowed_machine_have_rings_a_legend_and_a_table() {
     assert_eq!(page.matches("</svg>machine slowed</li>").count(), 3, "in the legend of each group");
     let usual = render(&support::survey(1));
     assert!(!usual.contains("other state") && !usual.contains("machine slowed"));
-}
-
-#[test]
-fn ways_to_wait_are_drawn_by_latency_and_cpu_time() {
-    let mut run = support::survey(1);
-    let blocking = support::find(&run.cases, "tcp block cross-cpu").clone();
-    let row = |waiting, connections, p50_ns: f64, cpu_s: f64| {
-        let mut row = blocking.clone();
-        row.case.ends.waiting = waiting;
-        row.case.primary_mut().connections = connections;
-        row.id = row.case.id();
-        row.primary_mut().latency_ns.p50 = Some(Figure::new(p50_ns, p50_ns * 0.9, p50_ns * 1.1));
-        for end in &mut row.ends {
-            end.cpu_seconds_per_message = Some(Figure::new(cpu_s, cpu_s * 0.9, cpu_s * 1.1));
-        }
-        row
-    };
-    let section = |run: &Run| {
-        let page = render(run);
-        let (_, rest) = page.split_once("<section id=\"waiting\">")?;
-        Some(rest.split_once("</section>").expect("a section ends").0.to_owned())
-    };
-    let [block, spin] = [row(Waiting::Block, 1, 70e3, 50e-6), row(Waiting::Spin, 1, 8e3, 9e-6)];
-    run.cases = vec![block.clone(), spin.clone()];
-    assert_eq!(section(&run), None, "basic ways to wait have no picture");
-    let epoll = [row(Waiting::Epoll, 100, 80e3, 60e-6), row(Waiting::Epoll, 1, 75e3, 55e-6)];
-    run.cases = [vec![block, spin], epoll.to_vec()].concat();
-    let drawn = section(&run).expect("a picture");
-    // All four, and once more the three that sleep, each with a bar for each interval.
-    assert_eq!(drawn.matches("<title>").count(), 7);
-    assert_eq!(drawn.matches("class=\"bar-of\"").count(), 14);
-    let many = "epoll, connections: 100; round trip p50 80.0\u{a0}us";
-    let text = drawn.replace('\u{b5}', "u");
-    assert!(text.contains(many) && text.contains("CPU time 120\u{a0}us"), "{text}");
-    assert_eq!(drawn.matches(">100</text>").count(), 2, "the number of connections stands beside the mark");
-    assert_well_formed(&drawn);
 }
