@@ -27,6 +27,7 @@ mod support;
 mod terminal;
 mod time_sequence;
 mod under_load;
+mod waiting;
 
 fn main() -> std::process::ExitCode {
     hairpin_testing::run_tests()

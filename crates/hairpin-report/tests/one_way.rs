@@ -3,7 +3,7 @@
 use hairpin_model::flow::Direction;
 use hairpin_model::{
     Arrivals, BothEnds, Case, Figure, FlowSummary, LatencyFigures, Load, Moment, OneWayFigures, OverTime, Plan,
-    PlannedTraffic, Run, Waiting,
+    PlannedTraffic, Run,
 };
 use hairpin_report::terminal::{render, render_brief, render_more};
 use hairpin_report::{announcement, csv_table, html};
@@ -29,26 +29,6 @@ fn the_expected_traffic_is_announced() {
     assert_eq!(said(3 << 20, 0.0), "2 cases, 8 rounds, about 3 s; sends about 3 MiB");
     assert_eq!(said(0, 1.2), "2 cases, 8 rounds, about 3 s; sends at full speed for 2 s");
     assert_eq!(said(3 << 20, 1.2), "2 cases, 8 rounds, about 3 s; sends 3 MiB, and at full speed for 2 s");
-}
-
-#[test]
-fn what_many_connections_and_threads_need_is_announced() {
-    let case = |waiting, connections| {
-        Case::ping_pong("tcp").with(|case| {
-            case.ends.waiting = waiting;
-            case.primary_mut().connections = connections;
-        })
-    };
-    let plan = Plan { rounds: 8, seconds: 2.5, ..Plan::default() };
-    let said = |cases: &[Case]| announcement(&plan, cases).lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(said(&[case(Waiting::Epoll, 99), case(Waiting::Block, 1)]), [""; 0]);
-    let needs = "Each end needs up to 1064 descriptors, and about 5.86 MiB for its connections";
-    let epoll = case(Waiting::Epoll, 1000);
-    assert_eq!(said(&[epoll.clone(), case(Waiting::Block, 1)]), [needs]);
-    let threads = [case(Waiting::ThreadPerConnection, 1000), case(Waiting::AsyncThreads, 1), epoll];
-    let needs = "Each end needs up to 2064 descriptors, and about 21.5 MiB for its connections";
-    assert_eq!(said(&threads), [needs, "Threads of an end: 1001 with thread-per-connection, 3 with async-threads"]);
-    assert_eq!(said(&threads[1..2]), ["Threads of an end: 3 with async-threads"]);
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn a_receive_without_a_message_times_out_and_the_next_one_receives() {
             loop {
                 match receive(wire, &mut answer).await {
                     Err(WireError::TimedOut { .. }) => {}
-                    ended => return ended,
+                    ended => break ended,
                 }
             }
         });
