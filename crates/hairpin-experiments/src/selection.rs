@@ -25,9 +25,9 @@ pub fn candidates<'g>(
 ) -> Result<Vec<&'g Candidate>, Refused> {
     let known = capabilities.names();
     let given = knobs.values::<String>(knob).into_iter().map(|name| {
-        let omitted = capabilities.omitted.iter().find(|(omitted, _)| *omitted == name);
+        let omitted = capabilities.omitted.iter().find(|(_, omitted)| omitted.contains(&name.as_str()));
         match omitted {
-            Some((_, feature)) => Err(Refused::new(
+            Some((feature, _)) => Err(Refused::new(
                 format!("this build has no transport `{name}`"),
                 format!("build Hairpin with `--features {feature}`, or with `--features full`"),
             )),

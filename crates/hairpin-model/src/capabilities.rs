@@ -19,8 +19,8 @@ pub type Level = (Placement, Result<Vec<[usize; 2]>, WhyNot>);
 pub struct HostCapabilities {
     /// All transports, in ladder order (fastest kind first).
     pub candidates: Vec<Candidate>,
-    /// Transports that this build omits, and the feature that each needs.
-    pub omitted: &'static [(&'static str, &'static str)],
+    /// Features that this build lacks, and the transports that need each.
+    pub omitted: &'static [(&'static str, &'static [&'static str])],
     /// CPUs this process may use.
     pub cpus: Vec<usize>,
     /// Tasks of other programs that are running or ready to run, per CPU.

@@ -360,7 +360,8 @@ pub(crate) fn capabilities() -> HostCapabilities {
     // Claims may be about transports that this build omits.
     let tcp = hairpin_transports::find("tcp").expect("it is built in").card();
     let stream = hairpin_model::Card { is_reference: false, ..tcp };
-    let omitted = hairpin_transports::OMITTED.iter().map(|(name, _)| hairpin_model::Card { name, ..stream.clone() });
+    let omitted = hairpin_transports::OMITTED.iter().flat_map(|(_, names)| *names);
+    let omitted = omitted.map(|name| hairpin_model::Card { name, ..stream.clone() });
     let cards = built_in.chain(omitted);
     HostCapabilities {
         omitted: &[],

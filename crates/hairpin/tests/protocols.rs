@@ -3,6 +3,7 @@
 use hairpin_testing::or_skip;
 use serde_json::Value;
 
+use crate::support::served::Served;
 use crate::support::{Place, can_link, is_built_in, list, number, rounds, text};
 
 #[test]
@@ -10,7 +11,8 @@ fn a_connection_opens_in_as_many_round_trips_as_its_protocol_needs() {
     or_skip!(can_link());
     let place = Place::new();
     let quic = is_built_in(&place, "quic").is_ok();
-    let transports = if quic { "tcp,tls,websocket,http1,http2,quic" } else { "tcp,tls,websocket,http1,http2" };
+    let transports = "tcp,tls,websocket,http1,http2,websocket-tls,http1-tls,http2-tls";
+    let transports = if quic { format!("{transports},quic") } else { transports.to_owned() };
     let run = place
         .json(format!("set-up --transport {transports} --placement same-cpu --link delay=50ms --count 3 --rounds 1"));
     let mut expected = vec![
@@ -21,6 +23,12 @@ fn a_connection_opens_in_as_many_round_trips_as_its_protocol_needs() {
         ("websocket", "cold", 3.0),
         ("http1", "cold", 2.0),
         ("http2", "cold", 2.0),
+        ("websocket-tls", "cold", 4.0),
+        ("websocket-tls", "resumed", 4.0),
+        ("http1-tls", "cold", 3.0),
+        ("http1-tls", "resumed", 3.0),
+        ("http2-tls", "cold", 3.0),
+        ("http2-tls", "resumed", 3.0),
     ];
     if quic {
         expected.extend([("quic", "cold", 2.0), ("quic", "resumed", 2.0), ("quic", "0-rtt", 1.0)]);
@@ -40,6 +48,24 @@ fn a_connection_opens_in_as_many_round_trips_as_its_protocol_needs() {
         assert!(set_up["time_ns"]["value"].as_f64() >= Some(least_ns), "no packet is faster than its link: {set_up}");
         assert!(set_up["packets"]["value"].as_f64() > Some(4.0), "{set_up}");
         assert!(set_up["bytes"]["value"].as_f64() > Some(400.0), "{set_up}");
+    }
+}
+
+#[test]
+fn protocols_over_tls_reach_another_host_and_those_over_unix_sockets_this_one() {
+    let place = Place::new();
+    let _served = Served::new(&place);
+    let transports = "http1-tls,http2-tls,websocket-tls,http2-unix";
+    let run = place.json(format!("round-trip --transport {transports} --count 50 --rounds 1 --to @ticket"));
+    let measured: Vec<&str> =
+        list(&run["cases"]).iter().map(|case| text(&case["case"]["flows"][0]["transport"])).collect();
+    assert!(["http1-tls", "http2-tls", "websocket-tls"].iter().all(|name| measured.contains(name)), "{measured:?}");
+    for (flags, reason) in [
+        ("--to @ticket", "it works on one machine only, so it does not reach"),
+        ("--link delay=1ms", "it works on one machine only, so it cannot cross a link"),
+        ("--option nodelay=on", "it has no option `nodelay`"),
+    ] {
+        place.hairpin(format!("round-trip --transport http2-unix {flags}")).refused().told(reason);
     }
 }
 

@@ -188,7 +188,7 @@ fn lacks_level(reason: &str) -> Result<Vec<[usize; 2]>, WhyNot> {
 pub fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
     HostCapabilities {
-        omitted: &[("omitted", "some-feature")],
+        omitted: &[("some-feature", &["omitted"])],
         candidates: ladder().into_iter().map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
         cpus: vec![0, 1],
         busy_per_cpu: 0.0,

@@ -36,6 +36,19 @@ pub(super) const GRPC: SocketTransport = SocketTransport {
     ..TCP
 };
 
+/// `grpc-tls`.
+pub(super) const GRPC_TLS: SocketTransport =
+    GRPC.over_tls("grpc-tls", "gRPC over HTTP/2, TLS 1.3, TCP and IPv4 (tonic, rustls): unary calls", b"h2");
+
+/// `grpc-unix`.
+pub(super) const GRPC_UNIX: SocketTransport = GRPC.over_unix(
+    "grpc-unix",
+    "gRPC over HTTP/2 and a Unix domain stream socket (tonic): unary calls",
+    DEFAULTS_WITHOUT_TCP,
+);
+
+pub(super) const DEFAULTS_WITHOUT_TCP: &str = "hyper's windows of 5 MiB (client) and 1 MiB (server); no compression";
+
 const SCHEMES: &[Scheme] = &[
     Scheme { name: "grpc", port: Some(80), is_encrypted: false, is_tcp: true },
     Scheme { name: "grpcs", port: Some(443), is_encrypted: true, is_tcp: true },

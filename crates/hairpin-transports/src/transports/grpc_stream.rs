@@ -3,7 +3,7 @@
 use hairpin_model::Card;
 use hairpin_model::card::Library;
 
-use super::grpc::GRPC;
+use super::grpc::{DEFAULTS_WITHOUT_TCP, GRPC};
 use crate::library::grpc::{Calls, open};
 use crate::wires::socket_transport::SocketTransport;
 
@@ -26,3 +26,17 @@ pub(super) const GRPC_STREAM: SocketTransport = SocketTransport {
     foreign: None,
     ..GRPC
 };
+
+/// `grpc-stream-tls`.
+pub(super) const GRPC_STREAM_TLS: SocketTransport = GRPC_STREAM.over_tls(
+    "grpc-stream-tls",
+    "gRPC over HTTP/2, TLS 1.3, TCP and IPv4 (tonic, rustls): streaming calls",
+    b"h2",
+);
+
+/// `grpc-stream-unix`.
+pub(super) const GRPC_STREAM_UNIX: SocketTransport = GRPC_STREAM.over_unix(
+    "grpc-stream-unix",
+    "gRPC over HTTP/2 and a Unix domain stream socket (tonic): streaming calls",
+    DEFAULTS_WITHOUT_TCP,
+);

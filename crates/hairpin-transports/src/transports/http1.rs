@@ -41,6 +41,17 @@ pub(super) const HTTP1: SocketTransport = SocketTransport {
     ..TCP
 };
 
+/// `http1-tls`.
+pub(super) const HTTP1_TLS: SocketTransport =
+    HTTP1.over_tls("http1-tls", "HTTP/1.1 over TLS 1.3, TCP and IPv4 (hyper, rustls)", b"http/1.1");
+
+/// `http1-unix`.
+pub(super) const HTTP1_UNIX: SocketTransport = HTTP1.over_unix(
+    "http1-unix",
+    "HTTP/1.1 over a Unix domain stream socket (hyper)",
+    "read buffer of 8 KiB at first",
+);
+
 pub(super) const SCHEMES: &[Scheme] = &[
     Scheme { name: "http", port: Some(80), is_encrypted: false, is_tcp: true },
     Scheme { name: "https", port: Some(443), is_encrypted: true, is_tcp: true },

@@ -43,6 +43,17 @@ pub(super) const HTTP2: SocketTransport = SocketTransport {
     ..TCP
 };
 
+/// `http2-tls`.
+pub(super) const HTTP2_TLS: SocketTransport =
+    HTTP2.over_tls("http2-tls", "HTTP/2 over TLS 1.3, TCP and IPv4 (hyper, rustls)", b"h2");
+
+/// `http2-unix`.
+pub(super) const HTTP2_UNIX: SocketTransport = HTTP2.over_unix(
+    "http2-unix",
+    "HTTP/2 over a Unix domain stream socket (hyper)",
+    "windows of 5 MiB (client) and 1 MiB (server); frames of 16 KiB; no pings",
+);
+
 fn open_foreign(
     connected: Connected<'_>,
     server: &Arc<ForeignServer>,

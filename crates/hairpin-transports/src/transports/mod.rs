@@ -68,16 +68,40 @@ pub const ALL: &[&dyn Transport] = &[
     &tls::TLS,
     #[cfg(feature = "websocket")]
     &websocket::WEBSOCKET,
+    #[cfg(feature = "websocket")]
+    &websocket::WEBSOCKET_TLS,
+    #[cfg(feature = "websocket")]
+    &websocket::WEBSOCKET_UNIX,
     #[cfg(feature = "http")]
     &http1::HTTP1,
     #[cfg(feature = "http")]
+    &http1::HTTP1_TLS,
+    #[cfg(feature = "http")]
+    &http1::HTTP1_UNIX,
+    #[cfg(feature = "http")]
     &rest::REST,
     #[cfg(feature = "http")]
+    &rest::REST_TLS,
+    #[cfg(feature = "http")]
+    &rest::REST_UNIX,
+    #[cfg(feature = "http")]
     &http2::HTTP2,
+    #[cfg(feature = "http")]
+    &http2::HTTP2_TLS,
+    #[cfg(feature = "http")]
+    &http2::HTTP2_UNIX,
     #[cfg(feature = "grpc")]
     &grpc::GRPC,
     #[cfg(feature = "grpc")]
+    &grpc::GRPC_TLS,
+    #[cfg(feature = "grpc")]
+    &grpc::GRPC_UNIX,
+    #[cfg(feature = "grpc")]
     &grpc_stream::GRPC_STREAM,
+    #[cfg(feature = "grpc")]
+    &grpc_stream::GRPC_STREAM_TLS,
+    #[cfg(feature = "grpc")]
+    &grpc_stream::GRPC_STREAM_UNIX,
     #[cfg(feature = "quic")]
     &quic::QUIC,
     #[cfg(feature = "quic")]
@@ -89,29 +113,24 @@ pub const ALL: &[&dyn Transport] = &[
 #[cfg(target_os = "linux")]
 pub(crate) const ECHO_FLAGS: [&str; 3] = ["grpc", "websocket", "quic"];
 
-/// Transports that this build omits, and the feature of the crate `hairpin` that each needs.
+/// Features of the crate `hairpin` that this build lacks, and the transports that need each.
 #[cfg(target_os = "linux")]
-pub const OMITTED: &[(&str, &str)] = &[
+pub const OMITTED: &[(&str, &[&str])] = &[
     #[cfg(not(feature = "websocket"))]
-    ("websocket", "websocket"),
+    ("websocket", &["websocket", "websocket-tls", "websocket-unix"]),
     #[cfg(not(feature = "http"))]
-    ("http1", "http"),
-    #[cfg(not(feature = "http"))]
-    ("rest", "http"),
-    #[cfg(not(feature = "http"))]
-    ("http2", "http"),
+    (
+        "http",
+        &["http1", "http1-tls", "http1-unix", "rest", "rest-tls", "rest-unix", "http2", "http2-tls", "http2-unix"],
+    ),
     #[cfg(not(feature = "grpc"))]
-    ("grpc", "grpc"),
-    #[cfg(not(feature = "grpc"))]
-    ("grpc-stream", "grpc"),
+    ("grpc", &["grpc", "grpc-tls", "grpc-unix", "grpc-stream", "grpc-stream-tls", "grpc-stream-unix"]),
     #[cfg(not(feature = "quic"))]
-    ("quic", "quic"),
-    #[cfg(not(feature = "quic"))]
-    ("quic-datagram", "quic"),
+    ("quic", &["quic", "quic-datagram"]),
 ];
 
 #[cfg(not(target_os = "linux"))]
-pub const OMITTED: &[(&str, &str)] = &[];
+pub const OMITTED: &[(&str, &[&str])] = &[];
 
 /// The transports that run on every system.
 #[cfg(not(target_os = "linux"))]
@@ -182,9 +201,11 @@ mod tests {
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().replace('_', "-"))
             .filter(|stem| stem != "mod")
             .collect();
-        // One file implements a protocol over both IP versions.
-        let omitted = OMITTED.iter().map(|(name, _)| (*name).to_owned());
-        let listed = ALL.iter().map(|transport| transport.card().name.trim_end_matches('6').to_owned());
+        // One file implements a protocol over both IP versions, and over TLS and Unix sockets.
+        let base =
+            |name: &str| name.trim_end_matches('6').trim_end_matches("-tls").trim_end_matches("-unix").to_owned();
+        let omitted = OMITTED.iter().flat_map(|(_, names)| *names).map(|name| base(name));
+        let listed = ALL.iter().map(|transport| base(transport.card().name));
         let listed: BTreeSet<String> = listed.chain(omitted).collect();
         assert_eq!(files, listed);
     }
@@ -215,6 +236,39 @@ mod tests {
         assert_eq!(find_invalid(&[&one, &named("tcp")]), Some("tcp"));
         let reference = double(Card { name: "one", is_reference: true, ..other.card });
         assert_eq!(find_invalid(&[&reference]), Some("one"));
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", feature = "http", feature = "websocket"))]
+    fn ends_without_a_common_protocol_over_tls_say_so() {
+        use std::time::Duration;
+
+        use hairpin_model::Waiting;
+
+        use crate::wire::Setup;
+
+        let setup = Setup::new(Waiting::Block, Duration::from_secs(20), 100);
+        for (client, server) in [
+            (http1::HTTP1_TLS, http2::HTTP2_TLS),
+            (http2::HTTP2_TLS, websocket::WEBSOCKET_TLS),
+            (websocket::WEBSOCKET_TLS.over_tls("ws-2", "", b"ws-2"), http1::HTTP1_TLS),
+            // An end that names no protocol.
+            (tls::TLS, http2::HTTP2_TLS),
+        ] {
+            let mut listener = server.listen(&setup).unwrap();
+            let address = listener.address();
+            let [connected, accepted] = std::thread::scope(|scope| {
+                let connecting = scope.spawn(|| client.connect(&address, &setup).map(drop));
+                let accepted = listener.accept(&mut || false).map(drop);
+                [connecting.join().unwrap(), accepted].map(|answer| answer.map_err(|error| error.to_string()))
+            });
+            let accepted = accepted.unwrap_err();
+            assert!(accepted.contains("peer doesn't support any known protocol"), "{accepted}");
+            if client.card.name != "tls" {
+                let connected = connected.unwrap_err();
+                assert!(connected.contains("NoApplicationProtocol"), "{connected}");
+            }
+        }
     }
 
     /// The contract test checks what the rest of a card says.

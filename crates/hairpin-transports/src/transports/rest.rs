@@ -54,6 +54,20 @@ pub(super) const REST: SocketTransport = SocketTransport {
     ..HTTP1
 };
 
+/// `rest-tls`.
+pub(super) const REST_TLS: SocketTransport = REST.over_tls(
+    "rest-tls",
+    "JSON documents over HTTP/1.1, TLS 1.3, TCP and IPv4 (hyper, serde_json, rustls)",
+    b"http/1.1",
+);
+
+/// `rest-unix`.
+pub(super) const REST_UNIX: SocketTransport = REST.over_unix(
+    "rest-unix",
+    "JSON documents over HTTP/1.1 and a Unix domain stream socket (hyper, serde_json)",
+    "read buffer of 8 KiB at first; base64 takes 4 bytes for 3; serde_json writes and parses the documents",
+);
+
 /// As of the other transports whose messages are parsed as a whole.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Maximum length of a document: four bytes of base64 for three of the payload, and its frame.

@@ -27,6 +27,7 @@ pub(super) const TCP: SocketTransport = SocketTransport {
         congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"))
     },
     layer: None,
+    encrypted: None,
     foreign: None,
 };
 

@@ -1,16 +1,14 @@
 //! TLS 1.3 over TCP (RFC 8446) with rustls. One record for each send, of at most 16 KiB of data.
 
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 
 use hairpin_model::card::Library;
 use hairpin_model::flow::Opening;
-use hairpin_model::trace::End;
 use hairpin_model::{Card, RoughRoundTrip};
-use rustls::{ClientConnection, Connection as Tls, ServerConnection};
+use rustls::Connection as Tls;
 
 use super::tcp::{LAYERED, TCP};
-use crate::library::identity::{Identity, server_name};
+use crate::library::identity::Identity;
 use crate::wire::{Connection, TransportError};
 use crate::wires::failed;
 use crate::wires::layer::{Io, Session, connection, handshake_failed};
@@ -40,22 +38,29 @@ pub(super) const TLS: SocketTransport = SocketTransport {
     ..TCP
 };
 
+#[cfg(any(feature = "http", feature = "websocket"))]
+impl SocketTransport {
+    /// This protocol over TLS, with its name in the handshake (ALPN).
+    pub(super) const fn over_tls(self, name: &'static str, summary: &'static str, protocol: &'static [u8]) -> Self {
+        let library = match (self.card.library, TLS.card.library) {
+            (Some(own), Some(Library { is_encrypted, openings, .. })) => {
+                Some(Library { is_encrypted, openings, ..own })
+            }
+            (own, _) => own,
+        };
+        Self { card: Card { name, summary, library, ..self.card }, encrypted: Some(protocol), foreign: None, ..self }
+    }
+}
+
 fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
     let (kind, setup, end) = (connected.kind, connected.setup, connected.end);
     let error = |source| failed("set up TLS for", "a connection", source, "");
     let identity = Identity::of(setup, &[]).map_err(error)?;
-    let (client, server) = (Arc::clone(&identity.client), Arc::clone(&identity.server));
-    let tls = match end {
-        End::Client => ClientConnection::new(client, server_name()).map(Tls::from),
-        End::Server => ServerConnection::new(server).map(Tls::from),
-    };
-    let mut tls = tls.map_err(|source| error(io::Error::other(source)))?;
+    let mut tls = identity.begin(end).map_err(error)?;
     let mut io = connected.into_io();
     let handshake = tls.complete_io(&mut io);
     handshake.map_err(|source| handshake_failed("TLS", setup, source))?;
-    if end == End::Server {
-        identity.on_accepted().map_err(error)?;
-    }
+    identity.on_shaken(end, &tls).map_err(error)?;
     let stored = tls.process_new_packets().map(|state| state.plaintext_bytes_to_read()).unwrap_or(0);
     connection(&kind, setup, TlsSession { io, tls, stored })
 }

@@ -24,6 +24,7 @@ pub(super) const UDP: SocketTransport = SocketTransport {
     can_open: || Ok(()),
     detail: |socket| format!(", receive buffer {} bytes", socket.recv_buffer_size().unwrap_or_default()),
     layer: None,
+    encrypted: None,
     foreign: None,
 };
 

@@ -1,5 +1,7 @@
 //! A Unix domain stream socket (unix(7)).
 
+#[cfg(any(feature = "http", feature = "websocket"))]
+use hairpin_model::card::Library;
 use hairpin_model::options::OptionName;
 use hairpin_model::{Card, RoughRoundTrip};
 use socket2::Type;
@@ -29,5 +31,23 @@ pub(super) const UNIX_STREAM: SocketTransport = SocketTransport {
     can_open: || Ok(()),
     detail: |socket| format!(", send buffer {} bytes", socket.send_buffer_size().unwrap_or_default()),
     layer: None,
+    encrypted: None,
     foreign: None,
 };
+
+#[cfg(any(feature = "http", feature = "websocket"))]
+impl SocketTransport {
+    /// This protocol of TCP over a Unix domain socket.
+    pub(super) const fn over_unix(self, name: &'static str, summary: &'static str, defaults: &'static str) -> Self {
+        let library = match self.card.library {
+            Some(own) => Some(Library { defaults, ..own }),
+            None => None,
+        };
+        let Card { reach, protocol, min_mtu_bytes, options, .. } = UNIX_STREAM.card;
+        Self {
+            card: Card { name, summary, library, reach, protocol, min_mtu_bytes, options, ..self.card },
+            layer: self.layer,
+            ..UNIX_STREAM
+        }
+    }
+}

@@ -13,6 +13,7 @@ use tungstenite::{Error, Message, WebSocket};
 use super::tcp::{LAYERED, TCP};
 use crate::foreign::Scheme;
 use crate::library::foreign::websocket;
+use crate::library::identity::Identity;
 use crate::wire::{Connection, TransportError};
 use crate::wires::layer::{Io, Session, connection, handshake_failed};
 use crate::wires::socket_kind::Connected;
@@ -42,6 +43,17 @@ pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
     ..TCP
 };
 
+/// `websocket-tls`.
+pub(super) const WEBSOCKET_TLS: SocketTransport =
+    WEBSOCKET.over_tls("websocket-tls", "WebSocket over TLS 1.3, TCP and IPv4 (tungstenite, rustls)", b"http/1.1");
+
+/// `websocket-unix`.
+pub(super) const WEBSOCKET_UNIX: SocketTransport = WEBSOCKET.over_unix(
+    "websocket-unix",
+    "WebSocket over a Unix domain stream socket (tungstenite)",
+    "read buffer 128 KiB; no compression",
+);
+
 const SCHEMES: &[Scheme] = &[
     Scheme { name: "ws", port: Some(80), is_encrypted: false, is_tcp: true },
     Scheme { name: "wss", port: Some(443), is_encrypted: true, is_tcp: true },
@@ -54,7 +66,12 @@ fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError>
     let limit = Some(MAX_MESSAGE_BYTES);
     let config = WebSocketConfig::default().max_message_size(limit).max_frame_size(limit);
     connected.set_nodelay()?;
-    let io = connected.into_io();
+    let mut io = connected.into_io();
+    if let Some(protocol) = kind.encrypted {
+        let encrypted =
+            Identity::of(setup, &[protocol]).and_then(|own| own.on_shaken(end, io.encrypt(own.begin(end)?)?));
+        encrypted.map_err(|source| handshake_failed("TLS", setup, source))?;
+    }
     let socket = match end {
         End::Client => {
             let client = tungstenite::client::client_with_config("ws://hairpin.invalid/", io, Some(config));

@@ -32,8 +32,6 @@ pub(crate) enum Calls {
     Streaming,
 }
 
-/// The server's name, which is never looked up.
-const ORIGIN: &str = "http://hairpin.invalid";
 const UNARY: &str = "/hairpin.Echo/Unary";
 const STREAMING: &str = "/hairpin.Echo/Streaming";
 /// Metadata with the number of the wire on its connection.
@@ -82,9 +80,9 @@ impl Sender for GrpcSender {
     }
 
     async fn run(client: Client<Self>, has_answers: bool) -> Result<(), Option<String>> {
-        let Client { sender, mailbox, index, opens_with_message } = client;
+        let Client { sender, mailbox, index, origin, opens_with_message } = client;
         let is_unary = has_answers && sender.calls == Calls::Unary;
-        let origin = Uri::from_static(ORIGIN);
+        let origin = Uri::try_from(origin).map_err(|error| Some(error.to_string()))?;
         let mut grpc = tonic::client::Grpc::with_origin(Channel(sender.channel), origin);
         let called = if is_unary {
             unary(&mut grpc, &mailbox, index, opens_with_message).await

@@ -15,15 +15,16 @@ use hyper::http::{HeaderValue, Uri};
 use hyper::rt::Executor;
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::identity::SERVER_NAME;
+use super::identity::{Identity, SERVER_NAME};
 use super::mailbox::Mailbox;
 use super::port::{Driven, Form};
 use super::runtime::{Handle, Runtime};
+use super::socket_io::SocketIo;
 use crate::linux::wires::port::Port;
 use crate::linux::wires::socket_kind::Connected;
-use crate::system::hyper_io::HyperIo;
 use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
 use crate::wires::failed;
+use crate::wires::layer::handshake_failed;
 
 /// Maximum streams of a connection.
 const MAX_STREAMS: usize = 10_000;
@@ -186,14 +187,14 @@ struct HttpConnection<S> {
 /// Returns the client of a connection, after the library's handshake.
 pub(crate) fn connect<S: Sender, C, H>(
     connected: Connected<'_>,
-    handshake: impl FnOnce(HyperIo, Handle) -> H,
+    handshake: impl FnOnce(SocketIo, Handle) -> H,
 ) -> Result<Box<dyn Connection>, TransportError>
 where
     C: Future<Output = Result<(), hyper::Error>> + Send + 'static,
     H: Future<Output = Result<(S, C), hyper::Error>> + Send + 'static,
 {
-    let runtime = runtime(&connected)?;
-    let handshake = handshake(HyperIo(runtime.handle()), runtime.handle());
+    let mut runtime = runtime(&connected)?;
+    let handshake = handshake(socket_io(&mut runtime, &connected)?, runtime.handle());
     established(runtime, connected, handshake, Mailboxes::on_gone)
 }
 
@@ -228,15 +229,16 @@ where
 pub(crate) fn accept<S: Sender, C>(
     connected: Connected<'_>,
     carries_several: bool,
-    serve: impl FnOnce(HyperIo, Handle, Service) -> C,
+    serve: impl FnOnce(SocketIo, Handle, Service) -> C,
 ) -> Result<Box<dyn Connection>, TransportError>
 where
     C: Future<Output = Result<(), hyper::Error>> + Send + 'static,
 {
-    let (runtime, setup) = (runtime(&connected)?, connected.setup.clone());
+    let (mut runtime, setup) = (runtime(&connected)?, connected.setup.clone());
+    let io = socket_io(&mut runtime, &connected)?;
     let (handle, mailboxes) = (runtime.handle(), Mailboxes::default());
     let service = Service { mailboxes: mailboxes.clone(), handle: handle.clone() };
-    let (connection, ended) = (serve(HyperIo(handle.clone()), handle.clone(), service), mailboxes.clone());
+    let (connection, ended) = (serve(io, handle.clone(), service), mailboxes.clone());
     handle.spawn(Box::pin(async move { ended.on_gone(connection.await) }));
     let driven = driven(runtime, connected);
     Ok(Box::new(HttpConnection { driven, sender: None::<S>, carries_several, mailboxes, next: 0, setup }))
@@ -246,6 +248,17 @@ pub(crate) fn runtime(connected: &Connected<'_>) -> Result<Runtime, TransportErr
     connected.set_nodelay()?;
     let socket = connected.socket.try_clone();
     socket.map(Runtime::new).map_err(|source| failed("duplicate", "a socket", source, "is `ulimit -n` reached?"))
+}
+
+/// The socket, after the handshake of TLS if the transport is over TLS.
+fn socket_io(runtime: &mut Runtime, connected: &Connected<'_>) -> Result<SocketIo, TransportError> {
+    let Some(protocol) = connected.kind.encrypted else { return Ok(SocketIo::plain(runtime.handle())) };
+    let (setup, end) = (connected.setup, connected.end);
+    let encrypted = Identity::of(setup, &[protocol]).and_then(|identity| {
+        let io = SocketIo::encrypted(runtime, identity.begin(end)?, setup.opening_timeout())?;
+        io.tls().map_or(Ok(()), |tls| identity.on_shaken(end, tls)).map(|()| io)
+    });
+    encrypted.map_err(|source| handshake_failed("TLS", setup, source))
 }
 
 fn driven(runtime: Runtime, connected: Connected<'_>) -> Arc<Driven> {
@@ -265,7 +278,9 @@ impl<S: Sender> Connection for HttpConnection<S> {
         self.next += 1;
         let mailbox = self.mailboxes.get(index);
         let opens_with_message = self.setup.opens_with_message;
-        let client = Client { sender, mailbox: mailbox.clone(), index, opens_with_message };
+        let scheme = if self.driven.kind.encrypted.is_some() { "https" } else { "http" };
+        let origin = format!("{scheme}://{SERVER_NAME}");
+        let client = Client { sender, mailbox: mailbox.clone(), index, origin, opens_with_message };
         let (failed, answers) = (mailbox.clone(), self.setup.has_answers);
         self.driven.handle().spawn(Box::pin(async move {
             if let Err(failure) = S::run(client, answers).await {
@@ -296,6 +311,8 @@ pub(crate) struct Client<S> {
     pub(crate) mailbox: Mailbox,
     /// Number of the wire on its connection, from 0.
     pub(crate) index: usize,
+    /// Of the URIs. The name is never looked up.
+    pub(crate) origin: String,
     /// See [`Setup::opens_with_message`].
     pub(crate) opens_with_message: bool,
 }
@@ -303,7 +320,7 @@ pub(crate) struct Client<S> {
 impl<S: Sender> Client<S> {
     /// Fails with an error, or with `None` if the server refuses a request.
     async fn run(mut self, has_answers: bool) -> Result<(), Option<hyper::Error>> {
-        let uri = Uri::try_from(format!("http://{SERVER_NAME}/{}", self.index)).map_err(|_| None)?;
+        let uri = Uri::try_from(format!("{}/{}", self.origin, self.index)).map_err(|_| None)?;
         if !has_answers {
             let body = Outgoing::Stream(self.mailbox.clone());
             let response = self.request(Method::PUT, &uri, body).await?;

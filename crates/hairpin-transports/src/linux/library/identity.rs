@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hairpin_model::flow::Opening;
+use hairpin_model::trace::End;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use ring::digest::{SHA256, digest};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
 
 use crate::wire::{Cookie, Setup};
 
@@ -50,6 +51,29 @@ impl Identity {
                 Ok(identity)
             }
         }
+    }
+
+    /// TLS of one end of a connection, before its handshake.
+    ///
+    /// # Errors
+    /// The library refuses the configuration.
+    pub(crate) fn begin(&self, end: End) -> io::Result<Connection> {
+        let tls = match end {
+            End::Client => ClientConnection::new(Arc::clone(&self.client), server_name()).map(Connection::from),
+            End::Server => ServerConnection::new(Arc::clone(&self.server)).map(Connection::from),
+        };
+        tls.map_err(io::Error::other)
+    }
+
+    /// Checks a connection after its handshake, and counts that of a server.
+    ///
+    /// # Errors
+    /// The other end knows no ALPN, or the session was to be resumed, and was not.
+    pub(crate) fn on_shaken(&self, end: End, tls: &Connection) -> io::Result<()> {
+        if tls.alpn_protocol() != self.protocols.first().map(Vec::as_slice) {
+            return Err(io::Error::other(rustls::Error::NoApplicationProtocol));
+        }
+        if end == End::Server { self.on_accepted() } else { Ok(()) }
     }
 
     /// Counts a connection of the server.
@@ -174,6 +198,6 @@ impl StoresServerSessions for Sessions {
     }
 }
 
-pub(crate) fn server_name() -> ServerName<'static> {
+fn server_name() -> ServerName<'static> {
     ServerName::try_from(SERVER_NAME).expect("a valid DNS name")
 }

@@ -16,3 +16,5 @@ pub(crate) mod quic;
 #[cfg(feature = "quic")]
 pub(crate) mod quic_io;
 pub(crate) mod runtime;
+#[cfg(feature = "http")]
+pub(crate) mod socket_io;

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, SenderState};
+use rustls::Connection as Tls;
 
 use super::descriptor::DescriptorWire;
 use super::port::{Miss, Port};
 use super::socket_kind::{Connected, SocketKind};
 use super::socket_port::SocketPort;
 use crate::linux::readiness::{DescriptorState, Interest, Readiness, WireState};
-use crate::system::descriptor::{READABLE, WRITABLE, poll};
+use crate::system::descriptor::{READABLE, WRITABLE, poll, poll_events};
 use crate::wire::{Connection, Segments, Setup, TransportError};
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, slice};
@@ -36,6 +37,7 @@ impl Connected<'_> {
             received: 0,
             header: [0; HEADER_END.len()],
             is_offline: false,
+            tls: None,
             deadline: Some(deadline),
         }
     }
@@ -82,6 +84,8 @@ pub(crate) struct Io {
     /// The last bytes of this header; [`HEADER_END`] after its end.
     header: [u8; HEADER_END.len()],
     is_offline: bool,
+    /// Encrypts what is read and written, if the library does not do so itself.
+    tls: Option<Box<Tls>>,
     /// Set during the handshake.
     deadline: Option<Deadline>,
 }
@@ -111,6 +115,23 @@ impl Io {
     /// Sets whether reads return at once, without a system call.
     pub(crate) fn set_offline(&mut self, is_offline: bool) {
         self.is_offline = is_offline;
+    }
+
+    /// Completes the handshake of TLS, which encrypts all that follows.
+    ///
+    /// # Errors
+    /// Of the socket and of TLS.
+    pub(crate) fn encrypt(&mut self, mut tls: Tls) -> io::Result<&Tls> {
+        tls.complete_io(&mut Raw(self))?;
+        Ok(self.tls.insert(Box::new(tls)))
+    }
+
+    /// Calls TLS with the socket; `None` without TLS.
+    fn over_tls<T>(&mut self, call: impl FnOnce(&mut Tls, &mut Raw<'_>) -> io::Result<T>) -> Option<io::Result<T>> {
+        let mut tls = self.tls.take()?;
+        let answer = call(&mut tls, &mut Raw(self));
+        self.tls = Some(tls);
+        Some(answer)
     }
 
     pub(crate) fn received(&self) -> u64 {
@@ -159,20 +180,21 @@ pub(crate) fn handshake_failed(protocol: &str, setup: &Setup, source: io::Error)
     failed("complete the handshake of", protocol, source, "see the cause at the other end")
 }
 
-impl Read for Io {
+/// The socket without TLS.
+struct Raw<'i>(&'i mut Io);
+
+impl Read for Raw<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.is_offline {
+        if self.0.is_offline {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let bytes = self.call(READABLE, |io| io.port.receive(into, io.may_block))?;
-        self.count_received(&into[..bytes]);
-        Ok(bytes)
+        self.0.call(READABLE, |io| io.port.receive(into, io.may_block))
     }
 }
 
-impl Write for Io {
+impl Write for Raw<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.call(WRITABLE, |io| match io.more {
+        self.0.call(WRITABLE, |io| match io.more {
             true => io.port.send_more(bytes, io.may_block),
             false => io.port.send(bytes, io.may_block),
         })
@@ -181,14 +203,60 @@ impl Write for Io {
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match parts {
             [one] => self.write(one),
-            parts if self.more => self.write(parts.iter().find(|part| !part.is_empty()).map_or(&[], |part| part)),
-            parts => self.call(WRITABLE, |io| io.port.send_vectored(parts, io.may_block)),
+            parts if self.0.more => self.write(parts.iter().find(|part| !part.is_empty()).map_or(&[], |part| part)),
+            parts => self.0.call(WRITABLE, |io| io.port.send_vectored(parts, io.may_block)),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+impl Read for Io {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let decrypted = self.over_tls(|tls, socket| {
+            loop {
+                match tls.reader().read(into) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => drop(tls.complete_io(socket)?),
+                    answer => return answer,
+                }
+            }
+        });
+        let bytes = decrypted.unwrap_or_else(|| Raw(self).read(into))?;
+        self.count_received(&into[..bytes]);
+        Ok(bytes)
+    }
+}
+
+impl Write for Io {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let put = self.over_tls(|tls, socket| {
+            send_all(tls, socket)?;
+            tls.writer().write(bytes)
+        });
+        put.unwrap_or_else(|| Raw(self).write(bytes))
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let put = self.over_tls(|tls, socket| {
+            send_all(tls, socket)?;
+            tls.writer().write_vectored(parts)
+        });
+        put.unwrap_or_else(|| Raw(self).write_vectored(parts))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.over_tls(send_all).unwrap_or(Ok(()))
+    }
+}
+
+/// Sends what TLS holds.
+fn send_all(tls: &mut Tls, socket: &mut Raw<'_>) -> io::Result<()> {
+    while tls.wants_write() {
+        tls.write_tls(socket)?;
+    }
+    Ok(())
 }
 
 /// Returns the connection whose only wire is this session.
@@ -245,10 +313,14 @@ impl<S: Session> LayeredPort<S> {
             self.call(may_block, Session::flush)?;
         }
         let put = self.call(may_block, |session| session.put(bytes))?;
+        self.send_rest(may_block).map(|()| put)
+    }
+
+    /// Sends what the library holds, as far as there is room. The next call sends the rest.
+    fn send_rest(&mut self, may_block: bool) -> Result<(), Miss> {
         match self.call(may_block, Session::flush) {
-            // The next call sends the rest.
-            Ok(()) | Err(Miss::Nothing | Miss::Again) => Ok(put),
-            Err(miss) => Err(miss),
+            Err(Miss::Nothing | Miss::Again) => Ok(()),
+            answer => answer,
         }
     }
 }
@@ -256,6 +328,9 @@ impl<S: Session> LayeredPort<S> {
 impl<S: Session> Port for LayeredPort<S> {
     fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         self.attempts += 1;
+        if self.session.has_unsent() {
+            self.send_rest(may_block)?;
+        }
         if !self.session.has_stored() && !self.call(may_block, Session::fill)? {
             return Err(Miss::Ended);
         }
@@ -269,10 +344,20 @@ impl<S: Session> Port for LayeredPort<S> {
     fn wait(&mut self, events: i16, at_most: Duration) -> Option<io::Result<bool>> {
         let mut deadline = Deadline::from_now(at_most);
         while !self.session.has_stored() {
-            match poll(self.readable(), events, deadline.left().unwrap_or_default()) {
+            // The answer may not come before the rest of the message is sent.
+            let rest = if events == READABLE && self.session.has_unsent() { WRITABLE } else { 0 };
+            let left = deadline.left();
+            let found = match poll_events(self.readable(), events | rest, left.unwrap_or_default()) {
+                Ok(WRITABLE) if rest != 0 => match self.send_rest(false) {
+                    Ok(()) if left.is_some() => continue,
+                    sent => Ok(sent.is_err()),
+                },
+                found => found.map(|found| found & !rest != 0),
+            };
+            match found {
                 Ok(true) if events == READABLE => match self.call(false, Session::fill) {
                     Ok(true) | Err(Miss::Nothing | Miss::Again) => {}
-                    // The next receive reports it again.
+                    // The next receive reports it again, as above.
                     Ok(false) | Err(_) => return Some(Ok(true)),
                 },
                 answer => return Some(answer),
@@ -355,6 +440,7 @@ impl<S: Session> Port for LayeredPort<S> {
 
 impl<S: Session> Drop for LayeredPort<S> {
     fn drop(&mut self) {
+        self.session.io_mut().may_block = false;
         self.session.close();
         while let Err(Miss::Nothing | Miss::Again) = self.call(false, Session::flush) {
             if !poll(self.writable(), WRITABLE, CLOSING_TIMEOUT).unwrap_or(false) {

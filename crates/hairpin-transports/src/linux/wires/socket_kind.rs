@@ -32,9 +32,10 @@ pub(crate) struct Connected<'s> {
 }
 
 impl Connected<'_> {
-    /// Sets `TCP_NODELAY` unless the option `nodelay` was given, as most programs with such a library do.
+    /// Sets `TCP_NODELAY`, if the socket has it, unless the option `nodelay` was given, as most programs with such a library do.
     pub(crate) fn set_nodelay(&self) -> Result<(), TransportError> {
-        if self.setup.options.get(OptionName::Nodelay).is_some() {
+        let has_option = self.kind.options.contains(&OptionName::Nodelay);
+        if !has_option || self.setup.options.get(OptionName::Nodelay).is_some() {
             return Ok(());
         }
         let set = options::switch(self.socket.as_fd(), self.kind.family, OptionName::Nodelay, true);
@@ -53,6 +54,8 @@ pub(crate) struct SocketKind {
     pub(crate) library_options: &'static [OptionName],
     /// The protocol on the socket, if any.
     pub(crate) layer: Option<Layer>,
+    /// If this protocol is over TLS, its name in the handshake (ALPN).
+    pub(crate) encrypted: Option<&'static [u8]>,
     /// The protocol to a server that is not Hairpin's, if it has one.
     pub(crate) foreign: Option<ForeignLayer>,
 }

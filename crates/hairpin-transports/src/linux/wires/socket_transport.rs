@@ -33,6 +33,8 @@ pub(crate) struct SocketTransport {
     pub(crate) detail: fn(&Socket) -> String,
     /// The protocol on the socket, if any.
     pub(crate) layer: Option<Layer>,
+    /// If this protocol is over TLS, its name in the handshake (ALPN).
+    pub(crate) encrypted: Option<&'static [u8]>,
     /// How it measures a server that is not Hairpin's, if it can.
     pub(crate) foreign: Option<Foreign>,
 }
@@ -54,12 +56,13 @@ impl SocketTransport {
             socket_type,
             protocol,
             layer,
+            encrypted,
             foreign,
             ..
         } = *self;
         let library_options = library.map_or(&[][..], |library| library.options);
         let foreign = foreign.map(|foreign| foreign.open);
-        SocketKind { transport, family, socket_type, protocol, options, library_options, layer, foreign }
+        SocketKind { transport, family, socket_type, protocol, options, library_options, layer, encrypted, foreign }
     }
 
     /// Opens a socket and binds it to the server's address and port, or to an unused name that the kernel chooses

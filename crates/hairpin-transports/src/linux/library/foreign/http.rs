@@ -12,14 +12,15 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, LOCATION, USER_AGEN
 use hyper::{Method, Request, Response, Uri};
 use rustls::ClientConnection;
 
-use super::tls::{self, SocketIo};
+use super::tls;
 use crate::foreign::{ForeignServer, MAX_ANSWER_BYTES, Refusal, shown};
 use crate::library::http::{Client, Ended, Outgoing, Sender, established, is_closed, runtime, text};
 use crate::library::port::Form;
 use crate::library::runtime::Handle;
+use crate::library::socket_io::SocketIo;
+use crate::linux::wires::layer::handshake_failed;
 use crate::linux::wires::socket_kind::Connected;
-use crate::wire::{Connection, TransportError};
-use crate::wires::failed;
+use crate::wire::{Connection, Setup, TransportError};
 
 /// What a request says about its sender.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("hairpin/", env!("CARGO_PKG_VERSION")));
@@ -53,18 +54,17 @@ where
     C: Future<Output = Result<(), hyper::Error>> + Send + 'static,
     H: Future<Output = Result<(Sent, C), hyper::Error>> + Send + 'static,
 {
-    let (mut runtime, timeout) = (runtime(&connected)?, connected.setup.opening_timeout());
+    let mut runtime = runtime(&connected)?;
     let (handle, target) = (runtime.handle(), Target::new(server, version)?);
     let io = match server.tls(&[version.protocol()]) {
         None => SocketIo::plain(handle.clone()),
         Some(config) => {
             let tls = ClientConnection::new(config, server.name()?).map_err(|error| tls::refusal(&error))?;
-            let shaken = runtime.complete(SocketIo::encrypted(handle.clone(), tls.into()), timeout);
-            let shaken = shaken.map_err(|source| failed("wait for", "the server", source, ""))?;
-            let what = "completed the handshake of TLS";
-            let io = shaken.ok_or(TransportError::TimedOut { what, after: timeout })?.map_err(not_shaken)?;
+            let shaken = SocketIo::encrypted(&mut runtime, tls.into(), connected.setup.opening_timeout());
+            let io = shaken.map_err(|source| not_shaken(connected.setup, source))?;
             // Servers of HTTP/1.1 need not choose.
-            if version == Version::Two && io.protocol() != Some(version.protocol()) {
+            let chosen = io.tls().and_then(|tls| tls.alpn_protocol());
+            if version == Version::Two && chosen != Some(version.protocol()) {
                 return Err(tls::not_chosen().into());
             }
             io
@@ -78,11 +78,12 @@ where
     established(runtime, connected, async move { handshake.await.map(|(sent, c)| (sender(sent, target), c)) }, ended)
 }
 
-fn not_shaken(source: std::io::Error) -> TransportError {
-    match Refusal::of(&source) {
-        Some(refusal) => refusal.clone().into(),
-        None => failed("complete the handshake of TLS with", "the server", source, ""),
+fn not_shaken(setup: &Setup, source: std::io::Error) -> TransportError {
+    if source.kind() == std::io::ErrorKind::UnexpectedEof {
+        let cause = "the server closed the connection during the handshake of TLS";
+        return Refusal::new(FailureKind::Closed, cause, "does it expect TLS on this port? see its log").into();
     }
+    tls::refusal_in(&source).map_or_else(|| handshake_failed("TLS", setup, source), TransportError::from)
 }
 
 /// What a request asks for.
@@ -209,8 +210,8 @@ pub(crate) fn refusal(error: &hyper::Error) -> Refusal {
     let causes = || std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source());
     let of_http2 = || causes().find_map(|cause| cause.downcast_ref::<h2::Error>());
     let of_io = causes().find_map(|cause| cause.downcast_ref()).or_else(|| of_http2()?.get_io());
-    if let Some(refusal) = of_io.and_then(Refusal::of) {
-        return refusal.clone();
+    if let Some(refusal) = of_io.and_then(tls::refusal_in) {
+        return refusal;
     }
     let reason = of_http2().filter(|error| error.is_remote()).and_then(h2::Error::reason);
     match reason.filter(|reason| *reason != h2::Reason::NO_ERROR) {

@@ -1,12 +1,12 @@
 //! Messages to a WebSocket server that is not Hairpin's. The next message that the server sends is the answer, whatever it is.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hairpin_model::CodeOf;
-use rustls::{ClientConnection, StreamOwned};
+use rustls::ClientConnection;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
 
@@ -16,64 +16,24 @@ use crate::linux::wires::layer::{Io, Session, connection, handshake_failed};
 use crate::linux::wires::socket_kind::Connected;
 use crate::wire::{Connection, TransportError};
 
-/// A stream over a socket.
-trait OverIo: Read + Write + Send + 'static {
-    fn io(&self) -> &Io;
-    fn io_mut(&mut self) -> &mut Io;
-}
-
-impl OverIo for Io {
-    fn io(&self) -> &Io {
-        self
-    }
-
-    fn io_mut(&mut self) -> &mut Io {
-        self
-    }
-}
-
-impl OverIo for StreamOwned<ClientConnection, Io> {
-    fn io(&self) -> &Io {
-        &self.sock
-    }
-
-    fn io_mut(&mut self) -> &mut Io {
-        &mut self.sock
-    }
-}
-
 pub(crate) fn open(
     connected: Connected<'_>,
     server: &Arc<ForeignServer>,
 ) -> Result<Box<dyn Connection>, TransportError> {
     connected.set_nodelay()?;
-    match server.tls(&[b"http/1.1"]) {
-        None => shake_hands(connected, server, Ok),
-        Some(config) => {
-            let tls = ClientConnection::new(config, server.name()?).map_err(|error| tls::refusal(&error))?;
-            shake_hands(connected, server, |io| {
-                let mut stream = StreamOwned::new(tls, io);
-                stream.conn.complete_io(&mut stream.sock)?;
-                Ok(stream)
-            })
-        }
-    }
-}
-
-fn shake_hands<S: OverIo>(
-    connected: Connected<'_>,
-    server: &Arc<ForeignServer>,
-    encrypt: impl FnOnce(Io) -> io::Result<S>,
-) -> Result<Box<dyn Connection>, TransportError> {
     let (kind, setup) = (connected.kind, connected.setup);
     let limit = usize::try_from(MAX_ANSWER_BYTES).ok();
     let config = WebSocketConfig::default().max_message_size(limit).max_frame_size(limit);
-    let failed = |error: io::Error| match refusal_in(&error) {
+    let failed = |error: io::Error| match tls::refusal_in(&error) {
         Some(refusal) => refusal.into(),
         None => handshake_failed("WebSocket", setup, error),
     };
-    let stream = encrypt(connected.into_io()).map_err(failed)?;
-    let shaken = tungstenite::client::client_with_config(server.url.to_string(), stream, Some(config));
+    let mut io = connected.into_io();
+    if let Some(config) = server.tls(&[b"http/1.1"]) {
+        let tls = ClientConnection::new(config, server.name()?).map_err(|error| tls::refusal(&error))?;
+        io.encrypt(tls.into()).map_err(failed)?;
+    }
+    let shaken = tungstenite::client::client_with_config(server.url.to_string(), io, Some(config));
     let (socket, _) = shaken.map_err(|error| match error {
         tungstenite::HandshakeError::Failure(error) => failed(as_io(error)),
         tungstenite::HandshakeError::Interrupted(_) => failed(io::ErrorKind::TimedOut.into()),
@@ -83,15 +43,9 @@ fn shake_hands<S: OverIo>(
     connection(&kind, setup, session)
 }
 
-/// The refusal that an error of the stream carries.
-fn refusal_in(error: &io::Error) -> Option<Refusal> {
-    let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref()).map(tls::refusal);
-    of_tls.or_else(|| Refusal::of(error).cloned())
-}
-
 fn as_io(error: Error) -> io::Error {
     let refusal = match error {
-        Error::Io(error) => return refusal_in(&error).map_or(error, io::Error::from),
+        Error::Io(error) => return tls::refusal_in(&error).map_or(error, io::Error::from),
         Error::Http(response) => {
             let (status, to) = (response.status(), response.headers().get("location"));
             let to = to.map(|to| format!(": it redirects to {}", shown(&String::from_utf8_lossy(to.as_bytes()))));
@@ -113,8 +67,8 @@ fn as_io(error: Error) -> io::Error {
     refusal.into()
 }
 
-struct ForeignSession<S> {
-    socket: WebSocket<S>,
+struct ForeignSession {
+    socket: WebSocket<Io>,
     server: Arc<ForeignServer>,
     /// Messages without an answer.
     waiting: VecDeque<Bytes>,
@@ -123,7 +77,7 @@ struct ForeignSession<S> {
     unsent: bool,
 }
 
-impl<S: OverIo> ForeignSession<S> {
+impl ForeignSession {
     /// Reads until an answer has arrived.
     fn read(&mut self) -> io::Result<bool> {
         loop {
@@ -151,7 +105,7 @@ impl<S: OverIo> ForeignSession<S> {
     }
 }
 
-impl<S: OverIo> Session for ForeignSession<S> {
+impl Session for ForeignSession {
     const IS_STREAM: bool = false;
 
     fn fill(&mut self) -> io::Result<bool> {
@@ -199,10 +153,10 @@ impl<S: OverIo> Session for ForeignSession<S> {
     }
 
     fn io(&self) -> &Io {
-        self.socket.get_ref().io()
+        self.socket.get_ref()
     }
 
     fn io_mut(&mut self) -> &mut Io {
-        self.socket.get_mut().io_mut()
+        self.socket.get_mut()
     }
 }
