@@ -11,8 +11,12 @@ fn a_connection_opens_in_as_many_round_trips_as_its_protocol_needs() {
     or_skip!(can_link());
     let place = Place::new();
     let quic = is_built_in(&place, "quic").is_ok();
-    let transports = "tcp,tls,websocket,http1,http2,websocket-tls,http1-tls,http2-tls";
-    let transports = if quic { format!("{transports},quic") } else { transports.to_owned() };
+    let transports = "tcp,tls,websocket,http1,http2,websocket-tls,http2-tls";
+    let mut transports = if quic { format!("{transports},quic") } else { transports.to_owned() };
+    let grpc = is_built_in(&place, "grpc").is_ok();
+    if grpc {
+        transports.push_str(",grpc-stream");
+    }
     let run = place
         .json(format!("set-up --transport {transports} --placement same-cpu --link delay=50ms --count 3 --rounds 1"));
     let mut expected = vec![
@@ -25,13 +29,14 @@ fn a_connection_opens_in_as_many_round_trips_as_its_protocol_needs() {
         ("http2", "cold", 2.0),
         ("websocket-tls", "cold", 4.0),
         ("websocket-tls", "resumed", 4.0),
-        ("http1-tls", "cold", 3.0),
-        ("http1-tls", "resumed", 3.0),
         ("http2-tls", "cold", 3.0),
         ("http2-tls", "resumed", 3.0),
     ];
     if quic {
         expected.extend([("quic", "cold", 2.0), ("quic", "resumed", 2.0), ("quic", "0-rtt", 1.0)]);
+    }
+    if grpc {
+        expected.push(("grpc-stream", "cold", 2.0));
     }
     let cases = list(&run["cases"]);
     assert_eq!(cases.len(), expected.len());

@@ -84,6 +84,9 @@ impl Sender for GrpcSender {
         let is_unary = has_answers && sender.calls == Calls::Unary;
         let origin = Uri::try_from(origin).map_err(|error| Some(error.to_string()))?;
         let mut grpc = tonic::client::Grpc::with_origin(Channel(sender.channel), origin);
+        if opens_with_message {
+            mailbox.on_opened();
+        }
         let called = if is_unary {
             unary(&mut grpc, &mailbox, index, opens_with_message).await
         } else {
@@ -102,9 +105,6 @@ async fn unary(
     opens_with_message: bool,
 ) -> Result<(), Status> {
     let mut is_opened = opens_with_message;
-    if is_opened {
-        mailbox.on_opened();
-    }
     let mut message = if is_opened { mailbox.outgoing().await } else { Some(Bytes::new()) };
     while let Some(payload) = message {
         grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
