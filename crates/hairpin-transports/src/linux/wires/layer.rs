@@ -340,7 +340,8 @@ impl<S: Session> Port for LayeredPort<S> {
     fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         self.attempts += 1;
         if self.session.has_unsent() {
-            self.send_rest(may_block)?;
+            // The next send reports an error again. What the other end sent before is received all the same.
+            drop(self.send_rest(may_block));
         }
         if !self.session.has_stored() && !self.call(may_block, Session::fill)? {
             return Err(Miss::Ended);
