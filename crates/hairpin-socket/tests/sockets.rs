@@ -146,6 +146,24 @@ fn a_socket_of_socket2_is_a_socket_before_it_connects() {
 }
 
 #[test]
+fn sockets_of_tokio_are_sockets() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("made");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("bound");
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(address).await.expect("connected");
+        let datagrams = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("bound");
+        let report = Profile::low_latency().apply_to(&stream);
+        assert_eq!(outcome(&report, Setting::NoDelay).status, Status::Applied, "{report}");
+        assert!(stream.nodelay().expect("read"));
+        let report = Profile::low_latency().apply_to(&datagrams);
+        assert_eq!(outcome(&report, Setting::Priority).status, Status::Applied, "{report}");
+        assert_eq!(option(&datagrams, libc::SOL_SOCKET, libc::SO_PRIORITY), 6);
+        assert_eq!(reason(&report, Setting::NoDelay), "only TCP has it");
+    });
+}
+
+#[test]
 fn a_report_has_a_line_for_each_setting() {
     let (stream, _peer) = UnixStream::pair().expect("a pair");
     let report = Profile::low_latency().with_buffers(4096).apply_to(&stream).to_string();

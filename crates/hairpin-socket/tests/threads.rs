@@ -1,5 +1,6 @@
 //! Profiles of the calling thread: read back from `/proc`, undone, refused. Each test has a thread of its own.
 
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -130,6 +131,35 @@ fn a_refused_class_names_the_limit() {
         let told = ended(&guard, Setting::Scheduling);
         assert_eq!(told, (Status::Refused, Some(Value::Class(libc::SCHED_OTHER, 0)), reason));
         assert_eq!(ended(&guard, Setting::TimerSlack).0, Status::Applied, "the other settings are made");
+    });
+}
+
+/// Runs in a mount namespace in which the kernel's limit reads as none.
+#[test]
+fn nothing_is_requested_where_nothing_limits_a_real_time_thread() {
+    or_skip!(hairpin_testing::works(&["unshare", "-rm", "true"]));
+    let script = "file=$(mktemp) && echo -1 >\"$file\" && mount --bind \"$file\" /proc/sys/kernel/sched_rt_runtime_us && \
+                  rm \"$file\" && exec \"$0\" \"$@\"";
+    let child = ["--exact", "threads::child_without_a_limit", "--ignored", "--nocapture"];
+    let own = std::env::current_exe().expect("this program is a file");
+    let ran =
+        Command::new("unshare").args(["-rm", "sh", "-c", script]).arg(own).args(child).output().expect("it starts");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+#[ignore = "child of nothing_is_requested_where_nothing_limits_a_real_time_thread"]
+fn child_without_a_limit() {
+    in_a_thread(|| {
+        let profile = Profile::low_latency().with_fifo(1);
+        let guard = profile.apply_to_thread();
+        let reason = "it could starve its CPU (hint: set kernel.sched_rt_runtime_us or RLIMIT_RTTIME)";
+        let left = Some(Value::Class(libc::SCHED_OTHER, 0));
+        assert_eq!(ended(&guard, Setting::Scheduling), (Status::NotRequested, left, reason));
+        drop(guard);
+        let guard = with_limit!(libc::RLIMIT_RTTIME, 1_000_000, { profile.apply_to_thread() });
+        assert_ne!(ended(&guard, Setting::Scheduling).0, Status::NotRequested, "{}", guard.report());
     });
 }
 

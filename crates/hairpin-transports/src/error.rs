@@ -116,7 +116,9 @@ impl Hinted for TransportError {
                 };
                 let of = bytes.map_or_else(String::new, |bytes| format!(" of {bytes} B"));
                 let after = exact_duration(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
-                format!("no answer over {transport}: {sent} datagrams{of} were sent to {address} in {after}, and {back}")
+                format!(
+                    "no answer over {transport}: {sent} datagrams{of} were sent to {address} in {after}, and {back}"
+                )
             }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.words()[0]),
@@ -134,7 +136,8 @@ impl Hinted for TransportError {
             Self::TimedOut { .. } => "is the server running?".to_owned(),
             Self::Unwelcome { bytes, .. } => {
                 let hint = "is the server running? a firewall may drop datagrams to its port, or the answers";
-                let size = if bytes.is_some() { ", and a path with a smaller MTU drops datagrams of this size" } else { "" };
+                let size =
+                    if bytes.is_some() { ", and a path with a smaller MTU drops datagrams of this size" } else { "" };
                 format!("{hint}{size}")
             }
             Self::Abandoned => String::new(),

@@ -6,8 +6,9 @@ extern crate hairpin_testing;
 mod allocations;
 mod contract;
 mod counting;
-mod rest;
+mod hostile;
 mod several_streams;
+mod without_io_uring;
 
 fn main() -> std::process::ExitCode {
     hairpin_testing::run_tests_and(env!("CARGO_PKG_NAME"), contract::tests())

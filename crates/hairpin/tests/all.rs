@@ -21,6 +21,7 @@ mod explain;
 mod faults;
 mod foreign;
 mod foreign_echo;
+mod foreign_frames;
 mod formats;
 mod gate;
 mod json_contract;

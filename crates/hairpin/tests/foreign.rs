@@ -13,14 +13,14 @@ use crate::support::{Place, Ran, is_built_in};
 type Request = (String, Vec<u8>);
 
 /// A server whose connections are each answered by a function, in a thread.
-struct Answering {
+pub(crate) struct Answering {
     at: SocketAddr,
     /// Bytes that it has sent.
-    sent: Arc<AtomicU64>,
+    pub(crate) sent: Arc<AtomicU64>,
 }
 
 impl Answering {
-    fn new(answer: impl Fn(TcpStream) -> u64 + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(answer: impl Fn(TcpStream) -> u64 + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (at, sent, answer) = (listener.local_addr().unwrap(), Arc::default(), Arc::new(answer));
         let counter = Arc::clone(&sent);
@@ -35,7 +35,7 @@ impl Answering {
     }
 
     /// Sends the same bytes after each request head.
-    fn with(text: &'static str) -> Self {
+    pub(crate) fn with(text: &'static str) -> Self {
         Self::new(move |stream| {
             each_request(stream, |mut stream, _, _| {
                 stream.write_all(text.as_bytes()).is_ok().then_some(text.len() as u64)
@@ -44,7 +44,7 @@ impl Answering {
     }
 
     /// Measures it once, with few messages and a short time-out.
-    fn measured(&self, place: &Place, scheme: &str, more: &str) -> Ran {
+    pub(crate) fn measured(&self, place: &Place, scheme: &str, more: &str) -> Ran {
         let timeout = if more.contains("--timeout") { "" } else { "--timeout 300ms" };
         let arguments = format!("--rounds 1 --count 20 --warmup 5 {timeout} --json");
         place.hairpin(format!("round-trip --to {scheme}://{}/path {arguments} {more}", self.at).as_str())
@@ -76,7 +76,7 @@ fn each_request(stream: TcpStream, answer: impl Fn(&TcpStream, &str, Vec<u8>) ->
 }
 
 /// Writes the same bytes until the other end closes. Returns how many, so far at most 1 GiB.
-fn flood(mut stream: &TcpStream, bytes: &[u8]) -> u64 {
+pub(crate) fn flood(mut stream: &TcpStream, bytes: &[u8]) -> u64 {
     let mut sent = 0;
     while sent < 1 << 30 && stream.write_all(bytes).is_ok() {
         sent += bytes.len() as u64;
@@ -90,7 +90,7 @@ fn only_case(ran: &Ran) -> Value {
 
 /// Fails unless the only round failed with this cause and, if there is one, this code.
 #[track_caller]
-fn assert_refused(ran: Ran, cause: &str, code: Option<(&str, u64)>) {
+pub(crate) fn assert_refused(ran: Ran, cause: &str, code: Option<(&str, u64)>) {
     let ran = ran.with_code(3);
     let case = only_case(&ran);
     let [failed] = case["failed_rounds"].as_array().unwrap().as_slice() else { panic!("{case:#}") };
@@ -153,13 +153,45 @@ fn a_server_that_refuses_is_reported_once_with_its_code() {
         "it redirects to https://b.example/",
         Some(("http status", 301)),
     );
+    let busy =
+        Answering::with("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nsorry");
+    let status = Some(("http status", 503));
+    assert_refused(busy.measured(&place, "http", ""), "the server answered 503 Service Unavailable", status);
+    assert_refused(busy.measured(&place, "ws", ""), "the server answered 503 Service Unavailable", status);
     let closes = Answering::new(|stream| each_request(stream, |_, _, _| None));
     assert_refused(closes.measured(&place, "http", ""), "the server closed the connection", None);
     let silent = Answering::new(|stream| each_request(stream, |_, _, _| Some(0)));
     assert_refused(silent.measured(&place, "http", ""), "receive made no progress for 300 ms", None);
-    let cut = Answering::with("HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nshort");
-    let cut = cut.measured(&place, "http", "");
-    assert_refused(cut, "receive made no progress for 300 ms", None);
+    let stops = Answering::with("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort");
+    assert_refused(stops.measured(&place, "http", ""), "receive made no progress for 300 ms", None);
+}
+
+#[test]
+fn an_answer_that_is_cut_or_has_another_length_ends_in_an_error() {
+    let place = Place::new();
+    let not_http = "the server does not answer with valid HTTP: ";
+    for (answer, cause) in [
+        ("Content-Length: 100\r\n\r\nshort", "the server closed the connection after 5 B of an answer"),
+        ("Transfer-Encoding: chunked\r\n\r\n64\r\nshort", "the server closed the connection after 5 B of an answer"),
+        ("Transfer-Encoding: chunked\r\n\r\nx\r\nshort", not_http),
+        ("Content-Length: 2\r\nContent-Length: 3\r\n\r\nabc", not_http),
+        (
+            "Content-Length: 2\r\nConnection: close\r\n\r\nab",
+            "no answer to message 1: the server closed the connection",
+        ),
+        ("\r\nuntil the end", "no answer to message 1: the server closed the connection"),
+    ] {
+        let server = Answering::new(move |stream| {
+            each_request(stream, |mut stream, _, _| {
+                drop(write!(stream, "HTTP/1.1 200 OK\r\n{answer}"));
+                None
+            })
+        });
+        let more = "--warmup 0";
+        assert_refused(server.measured(&place, "http", more), cause, None);
+    }
+    let longer = Answering::with("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nlonger");
+    assert_refused(longer.measured(&place, "http", ""), not_http, None);
 }
 
 #[test]
@@ -239,22 +271,6 @@ fn a_handshake_that_never_ends_times_out() {
     assert_refused(silent.measured(&place, "https", ""), why, None);
     assert_refused(silent.measured(&place, "wss", ""), why, None);
     assert_refused(silent.measured(&place, "ws", ""), why, None);
-}
-
-#[test]
-fn a_frame_of_another_length_than_it_says_ends_in_an_error() {
-    let place = Place::new();
-    // A frame with 1 GB of data.
-    let huge =
-        Answering::new(|stream| {
-            each_request(stream, |mut stream, _, _| {
-                drop(stream.write_all(
-                    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
-                ));
-                None
-            })
-        });
-    assert_refused(huge.measured(&place, "ws", ""), "the server does not speak WebSocket", None);
 }
 
 #[test]

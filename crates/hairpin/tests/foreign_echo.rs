@@ -1,11 +1,12 @@
 //! The echo servers of `hairpin serve`: with other clients, with hostile ones, and with Hairpin itself.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use hairpin_testing::or_skip;
 
+use crate::foreign::flood;
 use crate::support::served::{Served, log};
 use crate::support::{Place, is_built_in};
 
@@ -16,7 +17,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    fn start(place: &Place, more: &str) -> Self {
+    pub(crate) fn start(place: &Place, more: &str) -> Self {
         let mut flags = vec!["http", "grpc", "websocket"];
         flags.extend(is_built_in(place, "quic").is_ok().then_some("quic"));
         let started = flags.len();
@@ -26,7 +27,7 @@ impl Echo {
         Self { _served: served, log: log(place) }
     }
 
-    fn address(&self, flag: &str) -> String {
+    pub(crate) fn address(&self, flag: &str) -> String {
         let (_, rest) = self.log.split_once(&format!("{flag} echo at ")).unwrap();
         rest.split([',', '\n']).next().unwrap().to_owned()
     }
@@ -50,6 +51,9 @@ impl Echo {
         String::from_utf8_lossy(&self.exchange(flag, text.as_bytes())).into_owned()
     }
 }
+
+const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 #[test]
 fn hairpin_measures_its_own_echo_servers_as_foreign_ones() {
@@ -104,6 +108,96 @@ fn a_server_whose_certificate_is_not_known_or_that_lacks_the_protocol_is_refused
     assert!(case["failed_rounds"][0].as_str().unwrap().contains("UnknownIssuer"), "{case:#}");
     let case = ran(&format!("?alpn=other --ca {}", echo.certificate()));
     assert_eq!(case["refused"], serde_json::json!([{ "of": "tls alert", "code": 120 }]), "{case:#}");
+    // The server takes messages of up to 1 MiB: it stops and resets the stream.
+    let case = ran(&format!(" --size 2MiB --ca {}", echo.certificate()));
+    assert_eq!(case["refused"], serde_json::json!([{ "of": "quic error", "code": 1 }]), "{case:#}");
+    assert!(case["failed_rounds"][0].as_str().unwrap().contains(" a stream with the error 0x1"), "{case:#}");
+}
+
+#[test]
+fn quic_packets_of_another_version_and_garbage_end_no_other_connection() {
+    let place = Place::new();
+    or_skip!(is_built_in(&place, "quic"));
+    let echo = Echo::start(&place, "");
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(echo.address("quic")).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut packet = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], b"toserver", &[8], b"toclient", &[0; 1200]].concat();
+    client.send(&packet).unwrap();
+    let mut answer = [0; 2000];
+    let bytes = client.recv(&mut answer).unwrap();
+    assert_eq!(answer[1..23], [&[0, 0, 0, 0, 8][..], b"toclient", &[8], b"toserver"].concat(), "version negotiation");
+    assert!(answer[23..bytes].chunks(4).any(|version| version == [0, 0, 0, 1]));
+    for byte in 0..=255 {
+        // Version 1, and lengths that are not there.
+        packet[1..5].copy_from_slice(&[0, 0, 0, 1]);
+        (packet[0], packet[5]) = (0xc0 | byte, byte);
+        client.send(&packet).unwrap();
+        client.send(&packet[..usize::from(byte)]).unwrap();
+    }
+    let url = format!("quic://{} --ca {}", echo.address("quic"), echo.certificate());
+    let run = place.json(format!("round-trip --to {url} --rounds 1 --count 20").as_str());
+    assert_eq!(run["cases"][0]["flows"][0]["samples"], 20);
+}
+
+/// Sends a request of HTTP/2 in stream 3 and returns whether the answer is a 200.
+fn answers_stream_3(stream: &mut TcpStream, request: &[u8]) -> bool {
+    stream.write_all(&[&[0, 0, 6, 1, 5, 0, 0, 0, 3], request].concat()).unwrap();
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+        stream.read_exact(&mut payload).unwrap();
+        if head[3] == 1 && head[8] == 3 {
+            return payload[0] == 0x88;
+        }
+    }
+}
+
+#[test]
+fn hostile_frames_end_their_stream_or_connection_and_others_are_served() {
+    let place = Place::new();
+    let echo = Echo::start(&place, "");
+    // POST, http, the path / and the authority a (RFC 7541).
+    let request = [0x83, 0x86, 0x84, 0x41, 1, b'a'];
+    let open = || {
+        let mut stream = TcpStream::connect(echo.address("http")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+        stream
+    };
+    let head = [&[0, 0, 6, 1, 4, 0, 0, 0, 1][..], &request].concat();
+    let grpc =
+        [&[0, 0, 37, 1, 4, 0, 0, 0, 1][..], &request, &[0, 12], b"content-type", &[16], b"application/grpc"].concat();
+    // A reset stream, and a message of gRPC that says that it has 1 GB.
+    for frames in [
+        [&head[..], &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8]].concat(),
+        [&grpc[..], &[0, 0, 6, 0, 0, 0, 0, 0, 1, 0, 0x40, 0, 0, 0, b'x']].concat(),
+    ] {
+        let mut stream = open();
+        stream.write_all(&frames).unwrap();
+        assert!(answers_stream_3(&mut stream, &request), "the connection's other stream is served");
+    }
+    // Frames without an end: requests that are reset at once, headers, and messages of WebSocket without bytes.
+    let resets: Vec<u8> = (0..100_u8)
+        .flat_map(|number| {
+            let stream = 2 * number + 1;
+            [&[0, 0, 6, 1, 4, 0, 0, 0, stream][..], &request, &[0, 0, 4, 3, 0, 0, 0, 0, stream, 0, 0, 0, 8]].concat()
+        })
+        .collect();
+    let headers = [&[0, 0, 6, 1, 0, 0, 0, 0, 1][..], &request].concat();
+    let more_headers = [&[0, 0x3f, 0xfc, 9, 0, 0, 0, 0, 1][..], &[0, 1, b'x', 1, b'y'].repeat(3276)].concat();
+    let mut websocket = TcpStream::connect(echo.address("websocket")).unwrap();
+    websocket.write_all(UPGRADE.as_bytes()).unwrap();
+    for (stream, once, endless) in [
+        (open(), resets.clone(), resets),
+        (open(), headers, more_headers),
+        (websocket, vec![2, 0x80, 1, 2, 3, 4], [0, 0x80, 1, 2, 3, 4].repeat(2000)),
+    ] {
+        let sent = (&stream).write_all(&once).map_or(0, |()| flood(&stream, &endless));
+        assert!(sent < 64 << 20, "the server has taken {sent} bytes");
+    }
+    assert!(answers_stream_3(&mut open(), &request), "others are served");
 }
 
 #[test]
@@ -139,10 +233,8 @@ fn hostile_clients_are_dropped_and_others_served() {
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "{garbage:?}");
     }
     // A frame that says that it has 1 GB, with a mask (RFC 6455, section 5.2).
-    let upgrade = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     let mut stream = TcpStream::connect(echo.address("websocket")).unwrap();
-    stream.write_all(upgrade.as_bytes()).unwrap();
+    stream.write_all(UPGRADE.as_bytes()).unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

@@ -1,7 +1,9 @@
 //! `hairpin periodic` and `--bound` as a user runs them: counts, a search, and errors.
 
+use hairpin_testing::{or_skip, program, works};
+
 use crate::support::contract::assert_kept;
-use crate::support::{Place, list, number, rounds, text};
+use crate::support::{PROGRAM, Place, Ran, Running, list, number, rounds, signal, status, text};
 
 #[test]
 fn each_period_is_a_miss_or_in_time() {
@@ -67,9 +69,16 @@ fn a_probability_of_exceeding_a_bound_counts_messages() {
 fn impossible_loops_are_refused_with_the_reason() {
     let place = Place::new();
     for (flags, reason) in [
-        ("--period 10ns", "a duration from 1 us"),
+        ("--period 999ns", "a duration from 1 us"),
+        ("--find --period 1ns,1ms", "a duration from 1 us"),
         ("--period 2h", "up to 1 h"),
         ("--period 1ms --deadline 2ms", "is after the end of the period"),
+        ("--deadline 3ms", "--deadline 3ms is after the end of the period, 1ms"),
+        ("--deadline 0ns", "a duration above 0 and up to 1 h"),
+        (
+            "--scheduling fifo --waiting spin",
+            "an end of SCHED_FIFO that never blocks would keep its CPU from all other",
+        ),
         ("--find --rounds 3", "--find chooses the periods and their number, but --rounds is given"),
         ("--find --period 1ms", "--find searches between two periods"),
         ("--find --misses 0%", "a share above 0%"),
@@ -77,4 +86,64 @@ fn impossible_loops_are_refused_with_the_reason() {
     ] {
         place.hairpin(("periodic", flags)).refused().told(reason);
     }
+}
+
+/// Runs a loop as a user who may neither use a real-time policy nor lock memory.
+fn without_privileges(place: &Place, flags: &str) -> Ran {
+    let drops = ["setpriv", "--bounding-set", "-sys_nice,-ipc_lock"];
+    let drops = if works(&[&drops[..], &["true"]].concat()).is_ok() { drops.join(" ") } else { String::new() };
+    let plan = "periodic --transport tcp --period 2ms --count 20 --rounds 1";
+    let script = format!("ulimit -r 0 && ulimit -l 64 && exec {drops} \"$0\" {plan} {flags}");
+    Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end()
+}
+
+#[test]
+fn a_refused_policy_or_lock_is_skipped_and_the_limit_named() {
+    let place = Place::new();
+    for (flags, reason) in [
+        (
+            "--scheduling fifo",
+            "cannot use SCHED_FIFO: Operation not permitted (os error 1) (hint: raise RLIMIT_RTPRIO to 80",
+        ),
+        (
+            "--lock-memory",
+            "cannot lock memory: Cannot allocate memory (os error 12) (hint: raise RLIMIT_MEMLOCK (ulimit -l)",
+        ),
+    ] {
+        without_privileges(&place, flags).refused().told(reason);
+    }
+    let run = without_privileges(&place, "--scheduling other,fifo --json").with_code(0).json();
+    assert_eq!((list(&run["cases"]).len(), list(&run["skipped"]).len()), (1, 1), "{}", run["skipped"]);
+    assert!(
+        text(&run["skipped"][0]["reason"]).contains("raise RLIMIT_RTPRIO to 80 (ulimit -r)"),
+        "{}",
+        run["skipped"]
+    );
+}
+
+/// Each end's thread has the class, which its children do not inherit, and a limit by which the kernel ends it; nothing of it
+/// remains after SIGKILL.
+#[test]
+fn a_real_time_loop_cannot_starve_the_machine_and_leaves_nothing_when_killed() {
+    or_skip!(program("chrt"));
+    let place = Place::new();
+    let plan = "periodic --transport tcp --period 5ms --scheduling fifo --lock-memory --rounds 1";
+    let tried = place.hairpin((plan, "--count 10"));
+    if tried.code == Some(2) {
+        skip!("{}", tried.stderr);
+    }
+    let mut running = place.start((plan, "--duration 3600s --timeout 600s"));
+    let ends = [running.busy_client(), running.busy_server()];
+    for id in ends {
+        let shown = Running::start(place.command("chrt").args(["-p", &id.to_string()])).end().with_code(0);
+        shown.shown("SCHED_FIFO|SCHED_RESET_ON_FORK");
+        let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).unwrap();
+        let limit = limits.lines().find(|line| line.starts_with("Max realtime timeout")).unwrap();
+        let words: Vec<&str> = limit.split_whitespace().skip(3).collect();
+        assert_eq!(words, ["1000000", "1000000", "us"]);
+        assert!(status(id, "VmLck") > Some(0));
+    }
+    signal("KILL", running.id());
+    assert_eq!(running.end().code, None);
+    place.assert_nothing_left();
 }

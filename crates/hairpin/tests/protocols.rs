@@ -95,3 +95,13 @@ fn a_transport_that_is_not_built_in_names_the_feature() {
     let listed = place.json("list");
     assert!(list(&listed["transports"]).iter().any(|transport| text(&transport["name"]) == "http2"));
 }
+
+#[test]
+fn quic_says_how_large_its_packets_are_on_a_link_that_cannot_carry_them() {
+    or_skip!(can_link());
+    let place = Place::new();
+    or_skip!(is_built_in(&place, "quic"));
+    place.hairpin(["round-trip", "--transport", "quic", "--link", "mtu=1100B"]).refused().told(
+        "it needs packets of 1228 B (1200 B in UDP), and the link carries 1100 B at most (hint: use mtu=1228B or more, or tcp)",
+    );
+}

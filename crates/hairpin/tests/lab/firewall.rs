@@ -4,7 +4,7 @@ use hairpin_testing::or_skip;
 
 use super::paths::assert_all_cross;
 use super::{Lab, PORT, Served};
-use crate::support::on_one_line;
+use crate::support::{Place, is_built_in, on_one_line};
 
 /// Rules for packets that the router forwards. Without a rule, it forwards everything.
 pub(super) fn through(rules: &str) -> String {
@@ -30,28 +30,53 @@ fn dropped_udp_is_reported_by_direction() {
     let lab = or_skip!(Lab::routed());
     let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     let at = format!("{}:{PORT}", lab.server.at.v4);
-    for (from, hint) in [
+    let directions = [
         ("toclient", "a firewall may drop UDP to the server: open port 7420 for UDP too"),
         ("toserver", "a firewall may drop UDP to the client"),
-    ] {
+    ];
+    let transports = with_quic("udp");
+    for (transport, (from, hint)) in transports.iter().flat_map(|transport| directions.map(|one| (transport, one))) {
         lab.rules(&through(&format!("iifname {from} meta l4proto udp counter drop")));
-        let told = lab.client.hairpin(&format!("{ROUND} --transport udp --out {from}")).with_code(3).stdout;
-        let told = on_one_line(&told);
-        let (_, sent) = told.split_once("no answer over udp: ").unwrap_or_else(|| panic!("{told}"));
+        let plan = format!("{ROUND} --transport {transport} --out {from}-{transport}");
+        let told = on_one_line(&lab.client.hairpin(&plan).with_code(3).stdout);
+        let no_answer = format!("no answer over {transport}: ");
+        let (_, sent) = told.split_once(&no_answer).unwrap_or_else(|| panic!("{told}"));
         let sent: u32 = sent.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
         assert!(told.contains(&format!("{sent} datagrams were sent to {at} in 10 s, and none came back")), "{told}");
         let came = if from == "toclient" { "none".to_owned() } else { sent.to_string() };
-        assert!(told.contains(&format!("{came} of the client's datagrams arrived over udp to {at}")), "{told}");
+        assert!(
+            told.contains(&format!("{came} of the client's datagrams arrived over {transport} to {at}")),
+            "{told}"
+        );
         assert!(sent > 1 && told.contains(hint), "{told}");
         assert!(told.contains("`hairpin check` tries UDP alone, and --fallback tcp does without it"), "{told}");
         // The router dropped all datagrams of the client, or all answers.
         let dropped = lab.router.as_root("nft list ruleset");
         assert!(dropped.contains(&format!("counter packets {sent} bytes")), "{sent}: {dropped}");
-        lab.client.json(&format!("{ROUND} --transport tcp --out {from}-tcp"));
+        lab.client.json(&format!("{ROUND} --transport tcp --out {from}-{transport}-tcp"));
     }
     lab.rules("");
     lab.client.json(&format!("{ROUND} --transport udp"));
-    served.until_idle_after(5);
+    served.until_idle_after(4 * transports.len() + 1);
+}
+
+/// The transport, and QUIC if it is built in.
+fn with_quic(transport: &'static str) -> Vec<&'static str> {
+    let quic = is_built_in(&Place::new(), "quic").is_ok().then_some("quic");
+    [transport].into_iter().chain(quic).collect()
+}
+
+/// A hello passes, and no packet of QUIC.
+#[test]
+fn a_path_too_narrow_for_quic_is_reported_with_the_size_of_its_packets() {
+    or_skip!(is_built_in(&Place::new(), "quic"));
+    let lab = or_skip!(Lab::routed());
+    let _served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
+    lab.rules(&through("meta l4proto udp meta length > 1227 drop"));
+    let told = on_one_line(&lab.client.hairpin(&format!("{ROUND} --transport quic")).with_code(3).stdout);
+    let at = format!("{}:{PORT}", lab.server.at.v4);
+    assert!(told.contains(&format!(" datagrams of 1200 B were sent to {at} in 10 s, and none came back")), "{told}");
+    assert!(told.contains("a path with a smaller MTU drops datagrams of this size"), "{told}");
 }
 
 #[test]

@@ -209,11 +209,18 @@ async fn answer(service: Service, request: Request<Incoming>) -> Result<Response
         return Ok(Status::invalid_argument("no such wire").into_http::<tonic::body::Body>().map(Outgoing::Other));
     };
     let mut grpc = tonic::server::Grpc::new(Codec::default());
+    let failed = mailbox.clone();
     let response = match request.uri().path() {
         UNARY => grpc.unary(Unary(mailbox), request).await,
         STREAMING => grpc.streaming(Both(mailbox, service.handle.clone()), request).await,
         _ => Status::unimplemented("no such method").into_http(),
     };
+    // What is no message, which the library has answered itself.
+    if let Some(status) =
+        Status::from_header_map(response.headers()).filter(|status| status.code() != tonic::Code::Ok)
+    {
+        failed.on_gone((status.code() != tonic::Code::Unavailable).then(|| status.to_string()));
+    }
     Ok(response.map(Outgoing::Other))
 }
 

@@ -375,7 +375,10 @@ impl Service {
             }
             Method::POST => {
                 mailbox.on_opened();
-                deliver(request.into_body(), &mailbox).await.map_err(|error| text(&error))?;
+                if let Err(error) = deliver(request.into_body(), &mailbox).await {
+                    mailbox.on_gone((!is_closed(&error)).then(|| text(&error)));
+                    return Err(text(&error));
+                }
                 match mailbox.outgoing().await {
                     Some(answer) => Ok(Response::new(Outgoing::Whole(Some(answer)))),
                     None => Err("the server has ended".to_owned()),

@@ -58,7 +58,8 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     let handle = runtime.handle();
     let established = Arc::new(OnceLock::new());
     let identity = Identity::of(&setup, &[PROTOCOL]).map_err(error)?;
-    let ((endpoint, traffic), client, chosen) = endpoint(&handle, &setup, end, &established, &identity).map_err(error)?;
+    let ((endpoint, traffic), client, chosen) =
+        endpoint(&handle, &setup, end, &established, &identity).map_err(error)?;
     let timeout = setup.opening_timeout();
     let (is_early, spawner) = (setup.opening == Some(Opening::ZeroRtt), handle.clone());
     let of_client = identity.clone();

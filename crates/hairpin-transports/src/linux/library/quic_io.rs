@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -41,22 +41,21 @@ pub(crate) fn new_endpoint(
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traffic(Arc<Counts>);
 
-/// Sends and receives, which are datagrams during a handshake, and ICMP errors.
+/// Sends and receives, which are datagrams during a handshake, and the last ICMP error.
 #[derive(Debug, Default)]
 struct Counts {
     sent: AtomicU32,
     received: AtomicU32,
-    errors: AtomicU32,
+    error: AtomicI32,
 }
 
 impl Traffic {
     /// Why a client completed no handshake within a time-out.
     pub(crate) fn unanswered(&self, kind: &SocketKind, at: SocketAddr, after: Duration) -> TransportError {
-        let [sent, answers, errors] =
-            [&self.0.sent, &self.0.received, &self.0.errors].map(|count| count.load(Ordering::Relaxed));
+        let [sent, answers] = [&self.0.sent, &self.0.received].map(|count| count.load(Ordering::Relaxed));
         let (transport, address) = (kind.transport, at.to_string());
-        match (answers, errors) {
-            (0, 1..) => unreached("connect to", &address, io::ErrorKind::ConnectionRefused.into()),
+        match (answers, self.0.error.load(Ordering::Relaxed)) {
+            (0, error @ 1..) => unreached("connect to", &address, io::Error::from_raw_os_error(error)),
             _ => TransportError::Unwelcome { transport, address, sent, answers, after, bytes: Some(INITIAL_BYTES) },
         }
     }
@@ -169,7 +168,7 @@ impl AsyncUdpSocket for QuicSocket {
     ) -> Poll<io::Result<usize>> {
         self.handle.poll_receive(context, |socket| match self.state.recv(UdpSockRef::from(socket), buffers, meta) {
             Err(error) if is_icmp_error(&error) => {
-                self.traffic.0.errors.fetch_add(1, Ordering::Relaxed);
+                self.traffic.0.error.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
                 if let Some(connection) = self.established.as_ref().and_then(|established| established.get()) {
                     connection.close(0_u32.into(), b"");
                 }

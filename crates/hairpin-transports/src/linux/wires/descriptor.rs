@@ -134,7 +134,9 @@ impl<P: Port> DescriptorWire<P> {
             for _ in 0..TRIES_PER_CLOCK_READ {
                 match self.receive_once(into, false) {
                     Ok(bytes) => return Ok(bytes),
-                    Err(Miss::Nothing | Miss::Again) => {}
+                    Err(Miss::Nothing) => {}
+                    // It took long if a library has read what is no message.
+                    Err(Miss::Again) => break,
                     Err(miss) => return self.on_closed(miss, into),
                 }
             }

@@ -223,7 +223,14 @@ pub(crate) fn connect(
             }
         }
     }
-    Err(TransportError::Unwelcome { transport, address: address.to_owned(), sent, answers, after: timeout, bytes: None })
+    Err(TransportError::Unwelcome {
+        transport,
+        address: address.to_owned(),
+        sent,
+        answers,
+        after: timeout,
+        bytes: None,
+    })
 }
 
 /// Receives hellos on a bound datagram socket until a client confirms its hello, and connects the socket to this

@@ -144,7 +144,8 @@ fn refusal(error: &ConnectionError) -> Refusal {
             with_code(close.error_code.into_inner(), &format!("the server closed the connection ({why})"))
         }
         ConnectionError::VersionMismatch => {
-            let cause = "the server answered with a Version Negotiation packet: it does not have QUIC version 1 (RFC 9000)";
+            let cause =
+                "the server answered with a Version Negotiation packet: it does not have QUIC version 1 (RFC 9000)";
             Refusal::new(FailureKind::Unsupported, cause, "update the server")
         }
         ConnectionError::TimedOut => Refusal::new(FailureKind::TimedOut, "the server stopped answering", ""),
