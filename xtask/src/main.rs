@@ -107,7 +107,7 @@ enum Chore {
         /// Interleaved rounds of each case
         #[arg(long, default_value_t = 21)]
         rounds: usize,
-        /// Measure only these transports
+        /// Measure only these transports, or with --waits only these ways to wait
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
         /// Compare with this build of hairpin instead of the bare loop; the new build must not be slower
@@ -119,6 +119,9 @@ enum Chore {
         /// Compare the transports of protocol libraries with the plainest programs with these libraries
         #[arg(long, conflicts_with_all = ["against", "two_hosts"])]
         libraries: bool,
+        /// Compare the ways to wait over tcp other than block and spin with the plainest loops that wait so
+        #[arg(long, conflicts_with_all = ["against", "two_hosts", "libraries"])]
+        waits: bool,
     },
     /// Compare Hairpin's one-way rates with the rates of a bare loop, sockperf and iperf3
     Rates {
@@ -240,9 +243,10 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         }
         Chore::Dist => dist::run(root).map(says),
         Chore::Jitter { pairs } => jitter::run(root, pairs),
-        Chore::Fidelity { profile, rounds, only, against, two_hosts, libraries } => {
+        Chore::Fidelity { profile, rounds, only, against, two_hosts, libraries, waits } => {
             let held_against = match against {
                 Some(program) => fidelity::Against::Build(program),
+                None if waits => fidelity::Against::Waits,
                 None if libraries => fidelity::Against::Libraries,
                 None if two_hosts => fidelity::Against::BareLoopBetweenHosts,
                 None => fidelity::Against::BareLoop,

@@ -1,14 +1,17 @@
 //! Runs other programs with a time limit and captured output. Does not poll while a program measures.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
+
+use crate::system;
 
 pub(crate) struct Ran {
     /// Exit code; `None` if a signal ended the program.
@@ -58,22 +61,70 @@ pub(crate) fn prefixed(enter: &[String], program: &Path) -> Command {
 
 /// Runs a program to its end, or kills it after `limit`.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ran> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let started = Instant::now();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start {name}"))?;
-    let stdout = reader(child.stdout.take().expect("piped"));
-    let stderr = reader(child.stderr.take().expect("piped"));
-    let (stdout, stderr) = match (ended(&stdout, started, limit), ended(&stderr, started, limit)) {
-        (Some(stdout), Some(stderr)) => (stdout, stderr),
-        _ => return Err(overdue(&name, &mut child, limit)),
-    };
-    let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
-    Ok(Ran { code: status.code(), stdout, stderr, wall: started.elapsed() })
+    Running::start(command)?.finish(limit)
+}
+
+/// Runs programs to their ends at the same time, but one at a time: each has a turn of `turn` while the processes of the others are
+/// stopped. So a disturbance of the machine that lasts longer is the same for all.
+pub(crate) fn run_in_turns(commands: &mut [Command], turn: Duration, limit: Duration) -> Result<Vec<Ran>> {
+    let mut running = Vec::new();
+    for command in commands {
+        let started = Running::start(command.process_group(0))?;
+        system::signal_group(&started.child, libc::SIGSTOP)?;
+        running.push(started);
+    }
+    let began = Instant::now();
+    while running.iter().any(|program| program.child_status.is_none()) {
+        for program in running.iter_mut().filter(|program| program.child_status.is_none()) {
+            system::signal_group(&program.child, libc::SIGCONT)?;
+            thread::sleep(turn);
+            system::signal_group(&program.child, libc::SIGSTOP)?;
+            program.child_status = program.child.try_wait()?;
+        }
+        if began.elapsed() > limit {
+            let left = running.iter().filter(|program| program.child_status.is_none());
+            left.map(|program| system::signal_group(&program.child, libc::SIGKILL)).collect::<Result<()>>()?;
+            bail!("a program did not end within {} s and was killed", limit.as_secs());
+        }
+    }
+    running.into_iter().map(|program| program.finish(limit)).collect()
+}
+
+/// A program whose output is read.
+struct Running {
+    name: String,
+    child: Child,
+    /// Set once it has ended, by [`run_in_turns`].
+    child_status: Option<ExitStatus>,
+    started: Instant,
+    stdout: mpsc::Receiver<String>,
+    stderr: mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let started = Instant::now();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let stdout = reader(child.stdout.take().expect("piped"));
+        let stderr = reader(child.stderr.take().expect("piped"));
+        Ok(Self { name, child, child_status: None, started, stdout, stderr })
+    }
+
+    fn finish(self, limit: Duration) -> Result<Ran> {
+        let Self { name, mut child, started, stdout, stderr, .. } = self;
+        let (stdout, stderr) = match (ended(&stdout, started, limit), ended(&stderr, started, limit)) {
+            (Some(stdout), Some(stderr)) => (stdout, stderr),
+            _ => return Err(overdue(&name, &mut child, limit)),
+        };
+        let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
+        Ok(Ran { code: status.code(), stdout, stderr, wall: started.elapsed() })
+    }
 }
 
 /// Reads to the end in a separate thread, so that this process sleeps while the other process measures.
@@ -188,6 +239,17 @@ mod tests {
         let ran = run(&mut shell("echo '{\"a\": 1}'; echo oops >&2; exit 3"), Duration::from_mins(1)).unwrap();
         assert_eq!((ran.code, ran.stderr.as_str(), ran.json().unwrap()["a"].as_i64()), (Some(3), "oops\n", Some(1)));
         assert_eq!(ran.succeeded().err().unwrap().to_string(), "exit code 3: oops");
+    }
+
+    #[test]
+    fn programs_that_run_in_turns_end() {
+        let mut commands =
+            [shell("echo 1; sleep 0.02; exit 3"), shell("i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done; echo $i")];
+        let ran = run_in_turns(&mut commands, Duration::from_millis(2), Duration::from_mins(1)).unwrap();
+        let told: Vec<_> = ran.iter().map(|ran| (ran.code, ran.stdout.as_str())).collect();
+        assert_eq!(told, [(Some(3), "1\n"), (Some(0), "9999\n")]);
+        let why = run_in_turns(&mut [shell("exec sleep 600")], Duration::from_millis(2), Duration::from_millis(20));
+        assert!(why.err().unwrap().to_string().ends_with("was killed"));
     }
 
     #[test]

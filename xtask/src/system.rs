@@ -1,7 +1,11 @@
-//! Runs a process and waits for it with `wait4`, which, unlike `std`, reports the resource usage.
-#![expect(unsafe_code, reason = "unlike std's wait, wait4 reports the child's resource usage")]
+//! Runs a process and waits for it with `wait4`, which, unlike `std`, reports the resource usage. Sends signals to groups of
+//! processes.
+#![expect(
+    unsafe_code,
+    reason = "std's wait does not report the child's resource usage, and std sends no signals to groups"
+)]
 
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -33,6 +37,14 @@ pub(crate) fn run(command: &mut Command) -> Result<Used> {
         bail!("{name} ended with status {status:#06x}");
     }
     Ok(Used { wall, peak_resident_bytes: used.ru_maxrss.unsigned_abs() * 1024 })
+}
+
+/// Sends a signal to the process group of a leader that was started as such and not waited for.
+pub(crate) fn signal_group(leader: &Child, signal: i32) -> Result<()> {
+    let id = libc::pid_t::try_from(leader.id()).context("the pid is out of range")?;
+    // SAFETY: plain integers; the id is not reused before the leader is waited for.
+    let answer = unsafe { libc::kill(-id, signal) };
+    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()).context("cannot signal a process group") }
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ fn every_case_counts_the_messages_of_its_calls() {
 fn every_library_makes_round_trips_and_counts_messages() {
     let cpu = a_cpu();
     let of_sockets = ["tls", "websocket"].map(|transport| (transport, "none"));
-    let of_futures = ["tcp-streams", "http1", "http2", "grpc", "grpc-stream", "quic", "quic-datagram"];
+    let of_futures = ["tcp-streams", "http1", "rest", "http2", "grpc", "grpc-stream", "quic", "quic-datagram"];
     let of_futures = of_futures.into_iter().flat_map(|transport| [(transport, "loop"), (transport, "tokio")]);
     for (transport, runtime) in of_sockets.into_iter().chain(of_futures) {
         let told = |load: &str| {
@@ -79,6 +79,13 @@ fn every_library_makes_round_trips_and_counts_messages() {
         let figure = |name: &str| rates[name].as_f64().expect(name);
         let bytes_per_s = figure("received_per_s") * 256.0;
         assert!(bytes_per_s > 0.0 && (figure("bytes_per_s") / bytes_per_s - 1.0).abs() < 0.1, "{transport}: {rates}");
+    }
+    for runtime in ["tokio", "uring"] {
+        let output = bare_loop(&format!("library --transport tcp --runtime {runtime} --cpus {cpu},{cpu} --count 50"));
+        let is_complete = String::from_utf8_lossy(&output.stdout).contains("\"samples\": 50");
+        // The system may forbid io_uring.
+        let refused = b"bare-loop: cannot measure a library: ";
+        assert!(is_complete || runtime == "uring" && output.stderr.starts_with(refused), "{runtime}: {output:?}");
     }
     let refused = bare_loop(&format!("library --transport tls --runtime tokio --cpus {cpu},{cpu}"));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("tls cannot have this runtime"), "{refused:?}");

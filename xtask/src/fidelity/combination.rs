@@ -1,10 +1,24 @@
 //! The measured cases, each with the number of messages per round and its rule.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use super::judge::Rule;
+
+/// What Hairpin is compared with.
+pub(crate) enum Against {
+    BareLoop,
+    /// The bare loop, with client and server on two hosts.
+    BareLoopBetweenHosts,
+    /// Bare loops that wait in other ways than by block and spin.
+    Waits,
+    /// Another build of Hairpin.
+    Build(PathBuf),
+    /// Plain programs with the protocol libraries.
+    Libraries,
+}
 
 /// A case, as command-line arguments.
 #[derive(Clone, Copy)]
@@ -22,34 +36,59 @@ const BETWEEN_HOSTS: &[&str] = &["tcp", "udp"];
 /// Waiting and placement of the cases. Both programs refuse to spin on one CPU.
 const MODES: &[(&str, &str)] = &[("block", "same-cpu"), ("block", "cross-cpu"), ("spin", "cross-cpu")];
 
-/// Messages per round. They take a fraction of a second, so that the rounds of a case are close in time.
-const COUNT: u64 = 4_000;
-const COUNT_OF_SPINNING_SHM: u64 = 200_000;
+/// Ways to wait for an answer over tcp, on one CPU and on two.
+const WAITS: &[&str] = &["poll", "epoll", "spin-then-block", "uring", "async"];
+const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu"];
+
+/// Messages per round: they take some tenths of a second, much longer than a turn and than Hairpin takes to start.
+const COUNT: u64 = 40_000;
+const COUNT_WITH_WAKE_UPS: u64 = 10_000;
+const COUNT_OF_SPINNING_SHM: u64 = 1_000_000;
 pub(super) const WARM_UP: u64 = 500;
 
 /// Time limit of a round.
 pub(super) const LIMIT: Duration = Duration::from_mins(2);
 
 impl Combination {
-    pub(super) fn all(only: &[String], two_hosts: bool) -> Result<Vec<Self>> {
-        let transports = if two_hosts { BETWEEN_HOSTS } else { TRANSPORTS };
-        if let Some(unknown) = only.iter().find(|name| !transports.contains(&name.as_str())) {
-            bail!("unknown transport `{unknown}` (hint: one of {})", transports.join(", "));
-        }
-        let wanted = transports.iter().filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name));
-        let combine = |transport: &'static str| {
-            MODES.iter().map(move |&(waiting, placement)| Self { transport, waiting, placement })
+    /// Returns the cases; of `--waits` with these ways to wait only, else with these transports only.
+    pub(super) fn all(only: &[String], against: &Against) -> Result<Vec<Self>> {
+        let names = match against {
+            Against::Waits => WAITS,
+            Against::BareLoopBetweenHosts => BETWEEN_HOSTS,
+            _ => TRANSPORTS,
         };
-        Ok(wanted.flat_map(|transport| combine(transport)).collect())
+        if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
+            bail!("no case has `{unknown}` (hint: one of {})", names.join(", "));
+        }
+        let wanted = names.iter().filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name));
+        let combine = |name: &&'static str| match against {
+            Against::Waits => {
+                let placements =
+                    PLACEMENTS.iter().filter(|placement| (*name, **placement) != ("spin-then-block", "same-cpu"));
+                placements.map(|&placement| Self::new("tcp", name, placement)).collect::<Vec<_>>()
+            }
+            _ => MODES.iter().map(|&(waiting, placement)| Self::new(name, waiting, placement)).collect(),
+        };
+        Ok(wanted.flat_map(combine).collect())
+    }
+
+    fn new(transport: &'static str, waiting: &'static str, placement: &'static str) -> Self {
+        Self { transport, waiting, placement }
     }
 
     pub(super) fn count(self) -> u64 {
-        if (self.transport, self.waiting) == ("shm", "spin") { COUNT_OF_SPINNING_SHM } else { COUNT }
+        match (self.transport, self.waiting, self.placement) {
+            ("shm", "spin", _) => COUNT_OF_SPINNING_SHM,
+            (_, waiting, "cross-cpu") if !waiting.starts_with("spin") => COUNT_WITH_WAKE_UPS,
+            _ => COUNT,
+        }
     }
 
     /// Returns how close Hairpin must be to the bare loop.
     pub(super) fn rule(self) -> Rule {
         match (self.transport, self.waiting, self.placement) {
+            (_, "uring" | "async", _) => Rule::Below(0.05),
+            (_, waiting, _) if WAITS.contains(&waiting) => Rule::Below(0.03),
             (_, "block", "cross-cpu") => Rule::WithinSpread,
             ("shm", "spin", _) => Rule::Within(0.05),
             _ => Rule::Within(0.03),
@@ -71,15 +110,18 @@ mod tests {
 
     #[test]
     fn every_case_has_a_rule() {
-        let all = Combination::all(&[], false).unwrap();
+        let all = Combination::all(&[], &Against::BareLoop).unwrap();
         assert_eq!(all.len(), 15);
         assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::WithinSpread).count(), 5);
         assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::Within(0.05)).count(), 1);
-        assert_eq!(Combination::all(&["udp".to_owned()], false).unwrap().len(), 3);
+        assert_eq!(Combination::all(&["udp".to_owned()], &Against::BareLoop).unwrap().len(), 3);
         assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::NotAboveSpread).count(), 5);
         assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::Below(0.02)).count(), 10);
-        assert!(Combination::all(&["utp".to_owned()], false).is_err());
-        assert_eq!(Combination::all(&[], true).unwrap().len(), 6);
-        assert!(Combination::all(&["pipe".to_owned()], true).is_err());
+        assert!(Combination::all(&["utp".to_owned()], &Against::BareLoop).is_err());
+        assert_eq!(Combination::all(&[], &Against::BareLoopBetweenHosts).unwrap().len(), 6);
+        assert!(Combination::all(&["pipe".to_owned()], &Against::BareLoopBetweenHosts).is_err());
+        let waits = Combination::all(&[], &Against::Waits).unwrap();
+        assert_eq!(waits.iter().filter(|combination| combination.rule() == Rule::Below(0.05)).count(), 4);
+        assert_eq!(waits.iter().filter(|combination| combination.rule() == Rule::Below(0.03)).count(), 5);
     }
 }

@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use super::build;
 use super::judge::{self, Round, Rule, Verdict};
-use crate::{process, suite};
+use crate::process;
 
 const TRANSPORTS: &[&str] =
-    &["tls", "tcp-streams", "websocket", "http1", "http2", "grpc", "grpc-stream", "quic", "quic-datagram"];
+    &["tls", "tcp-streams", "websocket", "http1", "rest", "http2", "grpc", "grpc-stream", "quic", "quic-datagram"];
 
 /// Libraries that block; the others have futures.
 const BLOCKING: &[&str] = &["tls", "websocket"];
@@ -126,16 +126,17 @@ struct Programs {
 }
 
 /// Measures and prints the table. Returns whether all rules hold.
-pub(super) fn run(root: &Path, profile: &str, rounds: usize, only: &[String]) -> Result<bool> {
+pub(super) fn measure(
+    hairpin: PathBuf,
+    reference: PathBuf,
+    scratch: &Path,
+    rounds: usize,
+    only: &[String],
+) -> Result<bool> {
     let cases = Case::all(only)?;
-    let [hairpin] = process::build(root, profile, [("hairpin", "hairpin")])?;
-    // Separately: one build of both would add tokio's runtime to Hairpin's libraries.
-    let [reference] = process::build_with(root, profile, [("xtask", "bare-loop")], suite::LIBRARIES)?;
-    let scratch = process::scratch("libraries")?;
     let programs = Programs { hairpin, reference, out: scratch.join("run") };
     print_header();
     let outcome = cases.iter().map(|case| programs.measure(*case, rounds)).collect::<Result<Vec<bool>>>();
-    process::remove(&scratch)?;
     Ok(outcome?.into_iter().all(|holds| holds))
 }
 
@@ -227,11 +228,11 @@ mod tests {
     #[test]
     fn every_transport_has_its_cases_and_references() {
         let all = Case::all(&[]).unwrap();
-        assert_eq!(all.len(), 9 * 4 - 1);
+        assert_eq!(all.len(), 10 * 4 - 1);
         assert_eq!(Case::all(&["quic-datagram".to_owned()]).unwrap().len(), 3);
         assert!(Case::all(&["tcp".to_owned()]).unwrap_err().to_string().starts_with("unknown transport `tcp`"));
         let references: usize = all.iter().map(|case| case.references().len()).sum();
-        assert_eq!(references, 2 * 4 + 2 * 27);
+        assert_eq!(references, 2 * 4 + 2 * 31);
     }
 
     #[test]

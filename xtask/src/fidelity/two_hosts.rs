@@ -40,12 +40,13 @@ impl TwoHosts {
         let client = if combination.placement == "same-cpu" { server } else { other };
         let to = To { enter: self.hosts.enter_client(), ticket: self.served.ticket.clone(), cpu: client };
         let hairpin = hairpin.to(to);
-        let used = cpus_used(&hairpin.run(combination, 0)?)?;
+        let used = cpus_used(&hairpin.run(combination)?)?;
         ensure!(used == (client, server), "Hairpin was pinned to CPUs {client} and {server}, but used {used:?}");
         let server_host =
             [("--server-address", SERVER.to_owned()), ("--server-namespace", self.hosts.server_namespace())];
         let bare = BareLoop {
             program: bare_loop.to_owned(),
+            way: vec!["--waiting".to_owned(), combination.waiting.to_owned()],
             cpus: format!("{client},{server}"),
             enter: self.hosts.enter_client(),
             server: server_host.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect(),

@@ -158,7 +158,7 @@ impl Runtime {
             (state.events(), due_in)
         };
         let at_most = due_in.map_or(at_most, |due_in| due_in.min(at_most));
-        let found = poll_events(self.handle.shared.socket.as_fd(), events, at_most)?;
+        let found = poll_events(self.handle.shared.socket.as_fd(), events, Some(at_most))?;
         self.drive(found & (READABLE | ERROR) != 0 || found & !WRITABLE != 0, found & !READABLE != 0);
         Ok(())
     }

@@ -46,17 +46,17 @@ pub(crate) fn send_file(to: BorrowedFd<'_>, file: BorrowedFd<'_>, from: usize, b
 
 /// Waits up to `at_most` until the descriptor is ready. Errors and hang-ups count too; the next call reports them.
 pub(crate) fn poll(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<bool> {
-    poll_events(on, events, at_most).map(|events| events != 0)
+    poll_events(on, events, Some(at_most)).map(|events| events != 0)
 }
 
-/// `ppoll(2)` on one descriptor for up to `at_most`. Returns the events; 0 if none. The resolution of `poll`, 1 ms,
-/// would be too coarse for an open loop.
-pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<i16> {
+/// `ppoll(2)` on one descriptor for up to `at_most`, or until a signal. Returns the events; 0 if none. The resolution of
+/// `poll`, 1 ms, would be too coarse for an open loop.
+pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Option<Duration>) -> io::Result<i16> {
     let mut polled = libc::pollfd { fd: on.as_raw_fd(), events, revents: 0 };
-    let at_most = timespec(at_most);
-    // SAFETY: one `pollfd` and one `timespec`, both alive during the call; no signal mask.
-    to_count(unsafe { libc::ppoll(&raw mut polled, 1, &raw const at_most, std::ptr::null()) } as isize)
-        .map(|_| polled.revents)
+    let at_most = at_most.map(timespec);
+    let at_most = at_most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: one `pollfd` and at most one `timespec`, alive during the call; no signal mask.
+    to_count(unsafe { libc::ppoll(&raw mut polled, 1, at_most, std::ptr::null()) } as isize).map(|_| polled.revents)
 }
 
 /// `ppoll(2)` on several descriptors for up to `at_most`. Returns whether each is ready.

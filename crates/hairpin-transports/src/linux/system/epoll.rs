@@ -54,7 +54,7 @@ impl Epoll {
         check(unsafe { libc::epoll_ctl(self.set.as_raw_fd(), operation, on.as_raw_fd(), event) })
     }
 
-    /// Waits up to `at_most_ms` ms for events; 0 does not wait.
+    /// Waits up to `at_most_ms` ms for events; 0 does not wait, -1 waits until a signal.
     pub(crate) fn wait(&mut self, at_most_ms: i32) -> io::Result<impl Iterator<Item = Event>> {
         let most = i32::try_from(self.events.len()).unwrap_or(i32::MAX);
         // SAFETY: the kernel writes at most `most` events, for which there is room.

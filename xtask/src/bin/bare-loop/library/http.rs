@@ -1,19 +1,50 @@
-//! HTTP/1.1 and HTTP/2 with hyper: each message is a POST request with a response, or a part of the body of one request.
+//! HTTP/1.1 and HTTP/2 with hyper: each message is a POST request with a response, or a part of the body of one request. With
+//! `rest`, it is a JSON document with the bytes as base64, or a line with such a document.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use hyper::header::HeaderValue;
 use hyper::rt::{Executor, Read, Write};
 use hyper::service::service_fn;
 use hyper::{Request, Response, server};
+use serde::{Deserialize, Serialize};
 
 use super::Outcome;
 use super::load::Load;
 use super::runtime::Spawn;
 
-fn post<B>(body: B) -> Outcome<Request<B>> {
-    Ok(Request::post("http://hairpin.invalid/0").header("host", "hairpin.invalid").body(body)?)
+fn post<B>(load: Load, body: B) -> Outcome<Request<B>> {
+    let request = Request::post("http://hairpin.invalid/0").header("host", "hairpin.invalid");
+    Ok(if load.is_json { request.header("content-type", "application/json") } else { request }.body(body)?)
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    payload: String,
+}
+
+/// The document with a message if the load is of documents, else the message.
+pub(super) fn encode(load: Load, message: &[u8]) -> Bytes {
+    if !load.is_json {
+        return Bytes::copy_from_slice(message);
+    }
+    let mut document =
+        serde_json::to_vec(&Document { payload: BASE64_STANDARD.encode(message) }).expect("a string is JSON");
+    if load.is_one_way() {
+        document.push(b'\n');
+    }
+    document.into()
+}
+
+fn decode(load: Load, received: Bytes) -> Outcome<Bytes> {
+    if !load.is_json {
+        return Ok(received);
+    }
+    Ok(BASE64_STANDARD.decode(serde_json::from_slice::<Document>(&received)?.payload)?.into())
 }
 
 /// A client with one of hyper's two kinds of connection.
@@ -27,16 +58,16 @@ macro_rules! client {
             if load.is_one_way() {
                 let (mut sender, connection) = $handshake.await?;
                 $spawn.execute(connection);
-                sender.send_request(post(load.messages())?).await?.collect().await?;
+                sender.send_request(post(load, load.messages())?).await?.collect().await?;
                 return Ok(Vec::new());
             }
             let (mut sender, connection) = $handshake.await?;
             $spawn.execute(connection);
             let round_trips = load.round_trips(async |message| {
                 sender.ready().await?;
-                let body = Full::new(Bytes::copy_from_slice(&message));
-                let response = sender.send_request(post(body)?).await?;
-                Ok(response.collect().await?.to_bytes()[..].try_into()?)
+                let body = Full::new(encode(load, &message));
+                let response = sender.send_request(post(load, body)?).await?;
+                Ok(decode(load, response.collect().await?.to_bytes())?[..].try_into()?)
             });
             round_trips.await
         }
@@ -46,15 +77,31 @@ macro_rules! client {
 client!(client1, io, spawn, http1::handshake(io));
 client!(client2, io, spawn, http2::Builder::new(spawn).handshake(io));
 
-async fn answer(load: Load, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
+async fn answer(load: Load, request: Request<Incoming>) -> Outcome<Response<Full<Bytes>>> {
     let mut body = request.into_body();
-    if load.is_one_way() {
-        while let Some(frame) = body.frame().await {
-            load.count(frame?.into_data().map_or(0, |data| data.len()));
+    if !load.is_one_way() {
+        let message = decode(load, body.collect().await?.to_bytes())?;
+        let mut response = Response::new(Full::new(encode(load, &message)));
+        if load.is_json {
+            response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
         }
-        return Ok(Response::new(Full::default()));
+        return Ok(response);
     }
-    Ok(Response::new(Full::new(body.collect().await?.to_bytes())))
+    let mut line = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let data = frame?.into_data().unwrap_or_default();
+        if !load.is_json {
+            load.count(data.len());
+            continue;
+        }
+        for part in data.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(part);
+            if line.ends_with(b"\n") {
+                load.count(decode(load, std::mem::take(&mut line).into())?.len());
+            }
+        }
+    }
+    Ok(Response::new(Full::default()))
 }
 
 pub(super) async fn serve<I: Read + Write + Unpin + Send + 'static>(

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 
-use super::{Options, Outcome};
+use super::{Options, Outcome, http};
 use crate::clock::ticks;
 use crate::system::{kernel_ns, shared_page};
 
@@ -37,6 +37,8 @@ pub(super) struct Load {
     warmup: usize,
     warmup_ns: u64,
     duration_ns: u64,
+    /// Whether messages are JSON documents (`rest`).
+    pub(super) is_json: bool,
     shared: &'static Shared,
 }
 
@@ -46,7 +48,8 @@ impl Load {
         let shared = unsafe { &*shared_page()?.cast() };
         let ns = |ms| Duration::from_millis(ms).as_nanos() as u64;
         let (warmup_ns, duration_ns) = (ns(asked.warmup_ms), ns(asked.duration_ms));
-        Ok(Self { size: asked.size, count: asked.count, warmup: asked.warmup, warmup_ns, duration_ns, shared })
+        let (size, count, warmup, is_json) = (asked.size, asked.count, asked.warmup, asked.transport == "rest");
+        Ok(Self { size, count, warmup, warmup_ns, duration_ns, is_json, shared })
     }
 
     pub(super) fn is_one_way(self) -> bool {
@@ -146,7 +149,7 @@ impl Messages {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        Poll::Ready(self.load.next(&mut self.buffer).map(Bytes::copy_from_slice))
+        Poll::Ready(self.load.next(&mut self.buffer).map(|message| http::encode(self.load, message)))
     }
 }
 

@@ -13,6 +13,7 @@ mod own_loop;
 mod own_quic;
 mod quic;
 mod runtime;
+mod waits;
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -58,15 +59,30 @@ pub(crate) struct Options {
     duration_ms: u64,
 }
 
-const TRANSPORTS: [&str; 9] =
-    ["tls", "tcp-streams", "websocket", "http1", "http2", "grpc", "grpc-stream", "quic", "quic-datagram"];
+const TRANSPORTS: [&str; 11] = [
+    "tcp",
+    "tls",
+    "tcp-streams",
+    "websocket",
+    "http1",
+    "rest",
+    "http2",
+    "grpc",
+    "grpc-stream",
+    "quic",
+    "quic-datagram",
+];
 
 impl Options {
     /// Parses the command line after `library`.
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let asked = Self::try_parse_from(words).map_err(|error| error.to_string())?;
-        let blocks = ["tls", "websocket"].contains(&asked.transport.as_str());
-        if blocks != (asked.runtime == Runtime::None) {
+        let fits = match asked.transport.as_str() {
+            "tcp" => asked.size == 0 && matches!(asked.runtime, Runtime::Tokio | Runtime::Uring),
+            "tls" | "websocket" => asked.runtime == Runtime::None,
+            _ => matches!(asked.runtime, Runtime::Tokio | Runtime::Loop),
+        };
+        if !fits {
             return Err(format!("{} cannot have this runtime", asked.transport));
         }
         Ok(asked)
@@ -96,7 +112,7 @@ impl Sockets {
         let (server, _) = listener.accept()?;
         // As Hairpin's transports do.
         for socket in [&client, &server] {
-            socket.set_nodelay(transport != "tls")?;
+            socket.set_nodelay(!["tcp", "tls"].contains(&transport))?;
         }
         Ok(Self::Tcp(client, server))
     }
@@ -150,12 +166,14 @@ fn run(asked: &Options, end: End, sockets: Sockets, load: Load) -> Outcome<Vec<u
     match (sockets, end) {
         (Sockets::Tcp(socket, other), End::Client) | (Sockets::Tcp(other, socket), End::Server) => {
             drop(other);
-            if asked.runtime == Runtime::None {
-                return blocking::run(&asked.transport, end, socket, load);
+            match asked.runtime {
+                Runtime::None => return blocking::run(&asked.transport, end, socket, load),
+                Runtime::Uring => return waits::on_uring(end, &socket, load),
+                Runtime::Tokio | Runtime::Loop => socket.set_nonblocking(true)?,
             }
-            socket.set_nonblocking(true)?;
             let (transport, runtime) = (asked.transport.as_str(), asked.runtime);
             match runtime {
+                Runtime::Tokio if transport == "tcp" => runtime.block_on(-1, waits::on_tokio(end, socket, load)),
                 Runtime::Tokio => runtime.block_on(-1, async move {
                     let io = hyper_util::rt::TokioIo::new(tokio::net::TcpStream::from_std(socket)?);
                     over_stream(transport, end, io, Spawn(runtime), load).await
@@ -186,9 +204,9 @@ async fn over_stream<I: Read + Write + Unpin + Send + 'static>(
 ) -> Outcome<Vec<u64>> {
     match (transport, end) {
         ("tcp-streams", _) => framed::run(end, io, load).await,
-        ("http1", End::Client) => http::client1(io, spawn, load).await,
+        ("http1" | "rest", End::Client) => http::client1(io, spawn, load).await,
         ("http2", End::Client) => http::client2(io, spawn, load).await,
-        ("http1" | "http2", End::Server) => http::serve(transport == "http2", io, spawn, load).await,
+        ("http1" | "rest" | "http2", End::Server) => http::serve(transport == "http2", io, spawn, load).await,
         (_, End::Client) => grpc::client(io, spawn, transport == "grpc", load).await,
         (_, End::Server) => grpc::serve(io, spawn, load).await,
     }

@@ -14,6 +14,8 @@ pub(super) enum Runtime {
     Loop,
     /// No futures: the library blocks
     None,
+    /// No futures: io_uring
+    Uring,
 }
 
 impl Runtime {
@@ -21,7 +23,7 @@ impl Runtime {
     pub(super) fn block_on<T>(self, socket: i32, future: impl Future<Output = Outcome<T>>) -> Outcome<T> {
         match self {
             Self::Tokio => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future),
-            Self::Loop | Self::None => own_loop::block_on(socket, future),
+            Self::Loop | Self::None | Self::Uring => own_loop::block_on(socket, future),
         }
     }
 }
@@ -34,7 +36,7 @@ impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Spawn 
     fn execute(&self, future: F) {
         match self.0 {
             Runtime::Tokio => drop(tokio::spawn(future)),
-            Runtime::Loop | Runtime::None => own_loop::spawn(async { drop(future.await) }),
+            Runtime::Loop | Runtime::None | Runtime::Uring => own_loop::spawn(async { drop(future.await) }),
         }
     }
 }

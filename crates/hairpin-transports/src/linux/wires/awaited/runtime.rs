@@ -1,6 +1,7 @@
 //! `async` and `async-threads`: tasks of a tokio runtime.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,15 +13,19 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
 use super::in_runtime::{Driven, Received, TICKS_PER_TIMEOUT};
-use super::wire::{AwaitedWire, Method, Sockets};
+use super::wire::{AwaitedWire, Method, SocketWire, Sockets};
 use crate::system::descriptor::read;
 use crate::system::watched::{ticks, watch};
 use crate::wire::{InRuntime, Runtime, Task, TransportError, Wire, WireError};
 use crate::wires::{Deadline, failed};
 
+/// Most bytes of a stream that are received before they are asked for.
+const AHEAD_BYTES: usize = 4 << 10;
+
 /// The part of a wire that belongs to the runtime.
 pub(crate) struct Tokio {
     ready: Readiness,
+    ahead: Ahead,
     /// Wakes the task to check its deadline.
     tick: AsyncFd<OwnedFd>,
     /// Set while the task waits.
@@ -29,6 +34,35 @@ pub(crate) struct Tokio {
 }
 
 struct Tasks(tokio::runtime::Runtime);
+
+/// What was received of a stream beyond a message. Room for more than a message shows without another call that there is no more.
+struct Ahead {
+    memory: Box<[u8]>,
+    rest: Range<usize>,
+}
+
+impl Ahead {
+    /// Takes what was received before.
+    #[inline]
+    fn take(&mut self, into: &mut [u8]) -> Option<usize> {
+        let bytes = self.rest.len().min(into.len());
+        into[..bytes].copy_from_slice(&self.memory[self.rest.start..self.rest.start + bytes]);
+        self.rest.start += bytes;
+        (bytes > 0).then_some(bytes)
+    }
+
+    /// Receives with one call. Returns the bytes taken, and whether the socket has no more.
+    #[inline]
+    fn receive(&mut self, from: &mut SocketWire, into: &mut [u8]) -> Result<Option<(usize, bool)>, WireError> {
+        if !from.is_byte_stream() || into.len() >= self.memory.len() {
+            let received = from.attempt(into)?;
+            return Ok(received.map(|bytes| (bytes, from.is_byte_stream() && bytes < into.len())));
+        }
+        let Some(bytes) = from.attempt(&mut self.memory)? else { return Ok(None) };
+        self.rest = 0..bytes;
+        Ok(self.take(into).map(|taken| (taken, bytes < self.memory.len())))
+    }
+}
 
 /// Who tells that there is data.
 enum Readiness {
@@ -50,7 +84,8 @@ pub(super) fn awaited(of: Sockets, waiting: Waiting) -> Result<Box<dyn Wire>, Tr
     let ready = ready_of(&of, &runtime).map_err(error)?;
     let tick = ticks(of.timeout / TICKS_PER_TIMEOUT).map_err(error)?;
     drop(entered);
-    let method = Tokio { ready, tick, deadline: None, runtime: Arc::new(Tasks(runtime)) };
+    let ahead = Ahead { memory: vec![0; AHEAD_BYTES].into(), rest: 0..0 };
+    let method = Tokio { ready, ahead, tick, deadline: None, runtime: Arc::new(Tasks(runtime)) };
     Ok(Box::new(AwaitedWire { of, method }))
 }
 
@@ -90,7 +125,14 @@ impl Runtime for Tasks {
 /// Outside of the runtime, the wire polls the socket.
 impl Method for Tokio {
     fn wait(&mut self, of: &mut Sockets, at_most: Duration) -> Result<Option<usize>, WireError> {
-        Ok(of.current().wait(at_most)?.then_some(of.at))
+        Ok((!self.ahead.rest.is_empty() || of.current().wait(at_most)?).then_some(of.at))
+    }
+
+    fn take(&mut self, from: &mut SocketWire, _place: usize, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        match self.ahead.take(into) {
+            None => from.attempt(into),
+            taken => Ok(taken),
+        }
     }
 
     fn in_runtime(wire: &mut AwaitedWire<Self>) -> Option<&mut dyn InRuntime> {
@@ -121,13 +163,15 @@ impl Driven for Tokio {
     fn poll_ready(&mut self, of: &mut Sockets, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Received> {
         match &mut self.ready {
             Readiness::Socket(socket) => loop {
+                if let Some(bytes) = self.ahead.take(into) {
+                    return Poll::Ready(Ok(bytes));
+                }
                 let Ok(mut ready) = ready!(socket.poll_read_ready(context)) else {
                     return Poll::Ready(Err(WireError::Closed));
                 };
-                match of.current().attempt(into)? {
-                    Some(bytes) => {
-                        // A buffer that is not full has taken all bytes of a stream.
-                        if bytes < into.len() && of.current().is_byte_stream() {
+                match self.ahead.receive(of.current(), into)? {
+                    Some((bytes, is_empty)) => {
+                        if is_empty {
                             ready.clear_ready();
                         }
                         return Poll::Ready(Ok(bytes));
