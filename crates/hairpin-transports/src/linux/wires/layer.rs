@@ -359,7 +359,7 @@ impl<S: Session> Port for LayeredPort<S> {
             // The answer may not come before the rest of the message is sent.
             let rest = if events == READABLE && self.session.has_unsent() { WRITABLE } else { 0 };
             let left = deadline.left();
-            let found = match poll_events(self.readable(), events | rest, left.unwrap_or_default()) {
+            let found = match poll_events(self.readable(), events | rest, Some(left.unwrap_or_default())) {
                 Ok(WRITABLE) if rest != 0 => match self.send_rest(false) {
                     Ok(()) if left.is_some() => continue,
                     sent => Ok(sent.is_err()),
