@@ -95,9 +95,11 @@ pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Resul
     let unit = unit.to_owned();
     let scale = scale(name, &unit)
         .ok_or_else(|| error(Verdict::NotTested, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
+    let alpha = run.plan.alpha * alpha_share;
+    let own = |(figure, bounds)| Bounded { figure, bounds: Some(bounds), rounds: run.rounds.len() as u64 };
     let figure = match name {
-        FigureName::Exceeds => rare::exceeds((case, run), alpha_share)?,
-        FigureName::SmallestPeriod => rare::smallest_period(run, alpha_share)?,
+        FigureName::Exceeds => own(rare::exceeds(case, alpha)?),
+        FigureName::SmallestPeriod => own(rare::smallest_period(run, alpha)?),
         _ => bounded((case, run), name, alpha_share)?,
     };
     let figure = figure.rising(|value| value * scale);

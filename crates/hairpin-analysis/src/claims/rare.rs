@@ -10,19 +10,21 @@ use hairpin_model::{
     CaseSummary, Figure, FigureName, FoundPeriod, Judgement, PeriodicCounts, Reason, RoundRecord, Run, Selector,
 };
 
-use super::figures::{Bounded, RunRow};
 use super::place::error;
 use super::selection::why_absent;
 
+/// A figure and the bounds by which it is judged.
+pub(super) type WithBounds = (Figure, (f64, f64));
+
 /// Returns the probability that a message of the case takes longer than the bound of the run.
-pub(super) fn exceeds((case, run): RunRow<'_>, alpha_share: f64) -> Result<Bounded, Box<Judgement>> {
+pub(super) fn exceeds(case: &CaseSummary, alpha: f64) -> Result<WithBounds, Box<Judgement>> {
     let exceeds = case.primary().exceeds.ok_or_else(|| {
         let (case, samples) = (case.label.clone(), case.primary().samples);
         error(Verdict::Undecided, Reason::TooFewSamples { case, figure: FigureName::Exceeds, samples })
     })?;
     let (figure, trials) = (exceeds.probability, exceeds.effective_samples);
-    let [low, high] = binomial_interval(figure.value * trials, trials, run.plan.alpha * alpha_share);
-    Ok(Bounded { figure, bounds: Some((low, high)), rounds: case.rounds })
+    let [low, high] = binomial_interval(figure.value * trials, trials, alpha);
+    Ok((figure, (low, high)))
 }
 
 /// Returns the case with the period that the search found, confirmed or not.
@@ -41,7 +43,7 @@ pub(super) fn found_case<'r>(run: &'r Run, selector: &Selector) -> Result<&'r Ca
 /// Returns the period that the search found. Its interval begins at the longest period at which the share of missed deadlines
 /// is above the limit, with a correction for all periods that were tried. It ends at the period, if the confirmation holds at
 /// this alpha, and has no end otherwise.
-pub(super) fn smallest_period(run: &Run, alpha_share: f64) -> Result<Bounded, Box<Judgement>> {
+pub(super) fn smallest_period(run: &Run, alpha: f64) -> Result<WithBounds, Box<Judgement>> {
     let found = run.periodic.as_ref().and_then(|found| Some((found, found.smallest_period_ns?)));
     let (found, period_ns) = found.ok_or_else(|| error(Verdict::NotTested, Reason::NoCase))?;
     let FoundPeriod { max_misses, confirmed, .. } = *found;
@@ -51,7 +53,6 @@ pub(super) fn smallest_period(run: &Run, alpha_share: f64) -> Result<Bounded, Bo
             by_period.entry(own.period_ns).or_default().push(round);
         }
     }
-    let alpha = run.plan.alpha * alpha_share;
     let of_each = alpha / by_period.len() as f64;
     let fails = |rounds: &[&RoundRecord]| misses(rounds, of_each).low > max_misses;
     let failed = by_period.range(..=period_ns).filter(|(_, rounds)| fails(rounds)).map(|(period_ns, _)| *period_ns);
@@ -59,12 +60,12 @@ pub(super) fn smallest_period(run: &Run, alpha_share: f64) -> Result<Bounded, Bo
     let low = failed.last().unwrap_or(shortest_ns) as f64;
     let last = run.rounds.iter().map(|round| round.order.block).max();
     let fresh: Vec<&RoundRecord> = run.rounds.iter().filter(|round| Some(round.order.block) == last).collect();
-    let (value, rounds) = (period_ns as f64, run.rounds.len() as u64);
+    let value = period_ns as f64;
     Ok(if confirmed && misses(&fresh, alpha).high < max_misses {
-        Bounded { figure: Figure::new(value, low, value), bounds: Some((low, value)), rounds }
+        (Figure::new(value, low, value), (low, value))
     } else {
         let figure = Figure { low: Some(low), ..Figure::without(value, NoInterval::NotConfirmed) };
-        Bounded { figure, bounds: Some((low, f64::INFINITY)), rounds }
+        (figure, (low, f64::INFINITY))
     })
 }
 
