@@ -199,7 +199,10 @@ impl Runtime for Shared {
                 })
             };
             let mut threads = Vec::with_capacity(self.sockets.len());
-            let started = (0..self.sockets.len()).try_for_each(|place| Ok(threads.push(start(place)?)));
+            let started: Result<(), TransportError> = (0..self.sockets.len()).try_for_each(|place| {
+                threads.push(start(place)?);
+                Ok(())
+            });
             match started {
                 Ok(()) => running.poll(),
                 Err(_) => running.end(),
