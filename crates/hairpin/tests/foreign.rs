@@ -46,7 +46,8 @@ impl Answering {
     /// Measures it once, with few messages and a short time-out.
     pub(crate) fn measured(&self, place: &Place, scheme: &str, more: &str) -> Ran {
         let timeout = if more.contains("--timeout") { "" } else { "--timeout 300ms" };
-        let arguments = format!("--rounds 1 --count 20 --warmup 5 {timeout} --json");
+        let warm_up = if more.contains("--warmup") { "" } else { "--warmup 5" };
+        let arguments = format!("--rounds 1 --count 20 {warm_up} {timeout} --json");
         place.hairpin(format!("round-trip --to {scheme}://{}/path {arguments} {more}", self.at).as_str())
     }
 }

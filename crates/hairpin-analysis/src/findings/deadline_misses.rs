@@ -4,8 +4,9 @@
 //! deadline, the most consecutive ones, and the p99 of release jitter and response time. If another finding has a cause that
 //! makes cycles late, it is named with its counter-experiment, which is judged by the misses. Otherwise, if the median cycle,
 //! without its release jitter, takes longer than the deadline, the period is too short; the counter-experiment is a longer one.
-//! If the hypervisor took at least half of the time by which cycles were longer than the median, it is the cause. If nothing is
-//! known, the counter-experiment runs both ends with `SCHED_FIFO`.
+//! If messages were lost and the loop waited for their time-outs, or if the hypervisor took at least half of the time by which
+//! cycles were longer than the median, that is the cause. If nothing is known, the counter-experiment runs both ends with
+//! `SCHED_FIFO`.
 
 use hairpin_model::case::Scheduling;
 use hairpin_model::finding::{About, Severity};
@@ -51,6 +52,8 @@ words! {
     enum Cause: "cause" {
         /// Most cycles take longer than the deadline.
         TooShort = "too-short",
+        /// Messages were lost.
+        Lost = "lost",
         /// The hypervisor gave the CPUs to other guests.
         Stolen = "stolen",
         /// Some cycles are late.
@@ -65,11 +68,18 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     if run.plan.period_search.is_some() {
         return Vec::new();
     }
-    let hits = Hits::among(run, misses);
+    let hits = Hits::among(run, misses).planned_first(run);
     let Some(first) = hits.first() else { return Vec::new() };
     let figures = first.data;
     let [stolen_ns, late_ns] = stolen_and_late_ns(run, first.case);
-    let cause = own_cause(first.case, stolen_ns >= MIN_STOLEN * late_ns && stolen_ns > 0.0);
+    let is_stolen = stolen_ns >= MIN_STOLEN * late_ns && stolen_ns > 0.0;
+    let cause = match first.case.case.ends.scheduling {
+        _ if is_too_short(first.case) => Cause::TooShort,
+        _ if are_lost(run, first.case, figures) => Cause::Lost,
+        _ if is_stolen => Cause::Stolen,
+        Scheduling::Other => Cause::Disturbed,
+        _ => Cause::DisturbedAnyway,
+    };
     let severity = if first.share >= BROKEN { Severity::Problem } else { Severity::Warning };
     let mut evidence = vec![
         evidence_of(first.case, keys::MISSED, first.share),
@@ -124,13 +134,16 @@ fn misses(case: &CaseSummary) -> Option<(f64, &PeriodicFigures)> {
     (share >= MIN_SHARE).then_some((share, figures))
 }
 
-fn own_cause(case: &CaseSummary, is_stolen: bool) -> Cause {
-    match case.case.ends.scheduling {
-        _ if is_too_short(case) => Cause::TooShort,
-        _ if is_stolen => Cause::Stolen,
-        Scheduling::Other => Cause::Disturbed,
-        _ => Cause::DisturbedAnyway,
-    }
+/// Whether lost messages, each of which stops the loop until its time-out, explain at least half of the misses.
+fn are_lost(run: &Run, case: &CaseSummary, figures: &PeriodicFigures) -> bool {
+    let ledger = &case.primary().ledger;
+    let (Some(own), Some(round)) =
+        (case.case.primary().load.periodic(), run.rounds.iter().find(|round| round.case_id == case.id))
+    else {
+        return false;
+    };
+    let missed_by_each = 1 + round.order.timeout_ns / own.period_ns.max(1);
+    2 * ledger.sent.saturating_sub(ledger.received).saturating_mul(missed_by_each) >= figures.misses
 }
 
 /// The median cycle without its release jitter, in ns.
@@ -168,7 +181,7 @@ fn counter_experiment(case: &CaseSummary, figures: &PeriodicFigures, cause: Caus
             let changed = case.case.clone().with(|changed| changed.ends.scheduling = Scheduling::Fifo);
             paired(FIFO, [case.case.clone(), changed])
         }
-        Cause::Disturbed | Cause::DisturbedAnyway | Cause::Stolen => longer_run(&case.case),
+        Cause::Lost | Cause::Stolen | Cause::Disturbed | Cause::DisturbedAnyway => longer_run(&case.case),
     }
 }
 
@@ -299,5 +312,35 @@ mod tests {
         assert_eq!(late(10_000_000).word(keys::CAUSE), Some("stolen"), "half of 200 cycles that are 100 us longer");
         assert_eq!(late(9_000_000).word(keys::CAUSE), Some("disturbed"));
         assert_eq!(value(&late(9_000_000), keys::STEAL), 54e6);
+    }
+
+    #[test]
+    fn lost_messages_are_the_cause_if_their_time_outs_explain_the_misses() {
+        let lost = |count: u64| {
+            let found = found_with(|measured| {
+                let ledger = &mut measured.primary_mut().ledger;
+                (ledger.sent, ledger.received) = (ledger.received + count, ledger.received);
+            });
+            found.word(keys::CAUSE).map(str::to_owned)
+        };
+        assert_eq!(
+            [lost(0), lost(1)].map(Option::unwrap),
+            ["disturbed", "lost"],
+            "each stops the loop for its time-out"
+        );
+    }
+
+    #[test]
+    fn cases_of_counter_experiments_come_after_those_of_the_plan() {
+        let without_slack = control_loop().with(|case| case.ends.timer_slack_ns = Some(1));
+        let mut fixture = Fixture::new();
+        rounds(&mut fixture, &control_loop(), 40_000, 10);
+        for block in 6..12 {
+            fixture.round_with(&without_slack, block, &paced(1_000_000, &[(10_000, 40_000); 200]), |measured| {
+                let counts = PeriodicCounts { periods: 200, misses: 20, ..Default::default() };
+                measured.primary_mut().periodic = Some(counts);
+            });
+        }
+        assert_eq!(fixture.findings("deadline-misses")[0].cases, [control_loop().id(), without_slack.id()]);
     }
 }

@@ -43,7 +43,7 @@ struct Stalls {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_stalls(run, case));
+    let hits = Hits::among(run, |case| find_stalls(run, case)).planned_first(run);
     let Some(first) = hits.first() else { return Vec::new() };
     let stalls = &first.data;
     // Unless most messages stall, the median turnaround is typical.

@@ -45,7 +45,11 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 }
 
 fn of_loops(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| waits_of_loop(run, case));
+    // A search tries periods that are too short.
+    if run.plan.period_search.is_some() {
+        return Vec::new();
+    }
+    let hits = Hits::among(run, |case| waits_of_loop(run, case)).planned_first(run);
     let Some(first) = hits.first() else { return Vec::new() };
     let Waits { per_cycle_ns, used_by_others } = first.data;
     let experiment = check_of_loop(&first.case.case);

@@ -110,7 +110,14 @@ impl<'r, T> Hits<'r, T> {
         Self(hits)
     }
 
-    /// Returns the hit with the largest share.
+    /// Puts cases of the first block before those that only counter-experiments measured.
+    pub(super) fn planned_first(mut self, run: &Run) -> Self {
+        let is_planned = |id: &str| run.rounds.iter().any(|round| round.order.block == 0 && round.case_id == id);
+        self.0.sort_by_key(|hit| !is_planned(&hit.case.id));
+        self
+    }
+
+    /// Returns the first hit: that with the largest share, unless they were put in another order.
     pub(super) fn first(&self) -> Option<&Hit<'r, T>> {
         self.0.first()
     }
