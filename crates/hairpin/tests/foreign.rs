@@ -48,7 +48,8 @@ impl Answering {
         let timeout = if more.contains("--timeout") { "" } else { "--timeout 300ms" };
         let warm_up = if more.contains("--warmup") { "" } else { "--warmup 5" };
         let arguments = format!("--rounds 1 --count 20 {warm_up} {timeout} --json");
-        place.hairpin(format!("round-trip --to {scheme}://{}/path {arguments} {more}", self.at).as_str())
+        let path = if scheme == "grpc" { "package.Service/Method" } else { "path" };
+        place.hairpin(format!("round-trip --to {scheme}://{}/{path} {arguments} {more}", self.at).as_str())
     }
 }
 
