@@ -100,8 +100,9 @@ fn a_server_whose_certificate_is_not_known_or_that_lacks_the_protocol_is_refused
     let echo = Echo::start(&place, "");
     let quic = echo.address("quic");
     let ran = |more: &str| {
-        let ran =
-            place.hairpin(format!("round-trip --rounds 1 --json --to quic://{quic}{more}").as_str()).with_code(3);
+        let ran = place
+            .hairpin(format!("round-trip --rounds 1 --timeout 60s --json --to quic://{quic}{more}").as_str())
+            .with_code(3);
         ran.json()["cases"][0].clone()
     };
     let case = ran("");
