@@ -82,8 +82,8 @@ pub(crate) fn run_in_turns(commands: &mut [Command], turn: Duration, limit: Dura
             program.child_status = program.child.try_wait()?;
         }
         if began.elapsed() > limit {
-            let left = running.iter().filter(|program| program.child_status.is_none());
-            left.map(|program| system::signal_group(&program.child, libc::SIGKILL)).collect::<Result<()>>()?;
+            let mut left = running.iter().filter(|program| program.child_status.is_none());
+            left.try_for_each(|program| system::signal_group(&program.child, libc::SIGKILL))?;
             bail!("a program did not end within {} s and was killed", limit.as_secs());
         }
     }

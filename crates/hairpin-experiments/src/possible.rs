@@ -195,7 +195,7 @@ fn check_link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resu
             let least = card.min_mtu_bytes;
             let (of, other) = match is_ipv6(card) {
                 true => (String::new(), "a transport over IPv4"),
-                false => (format!(" ({} B in UDP)", least - UDP_HEADERS_BYTES), "tcp"),
+                false => (format!(" ({} B in UDP)", least - UDP_HEADERS_BYTES), "a transport over TCP"),
             };
             Err(why(
                 format!("it needs packets of {least} B{of}, and the link carries {mtu_bytes} B at most"),

@@ -257,9 +257,9 @@ pub enum Rule {
     Share {
         figure: FigureName,
         /// The case with the whole figure.
-        whole: Selector,
+        whole: Box<Selector>,
         /// The case with the rest of the figure.
-        rest: Selector,
+        rest: Box<Selector>,
         /// From 0 to 1.
         at_least: f64,
     },

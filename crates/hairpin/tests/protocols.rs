@@ -137,6 +137,6 @@ fn quic_says_how_large_its_packets_are_on_a_link_that_cannot_carry_them() {
     let place = Place::new();
     or_skip!(is_built_in(&place, "quic"));
     place.hairpin(["round-trip", "--transport", "quic", "--link", "mtu=1100B"]).refused().told(
-        "it needs packets of 1228 B (1200 B in UDP), and the link carries 1100 B at most (hint: use mtu=1228B or more, or tcp)",
+        "it needs packets of 1228 B (1200 B in UDP), and the link carries 1100 B at most (hint: use mtu=1228B or more, or a transport over TCP)",
     );
 }

@@ -74,7 +74,7 @@ pub(super) fn on_uring(end: End, socket: &TcpStream, load: Load) -> Outcome<Vec<
             load.round_trips(async |message| turn(&[send.clone(), receive.clone()], message)),
         );
     }
-    let mut message = turn(&[receive.clone()], [0; 4])?;
+    let mut message = turn(std::slice::from_ref(&receive), [0; 4])?;
     loop {
         let since = ticks();
         black_box(ticks().wrapping_sub(since));
