@@ -57,7 +57,7 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     let handle = runtime.handle();
     let established = Arc::new(OnceLock::new());
     let identity = Identity::of(&setup, &[PROTOCOL]).map_err(error)?;
-    let ((endpoint, traffic), client, chosen) =
+    let (endpoint, traffic, client, chosen) =
         endpoint(&handle, &setup, end, &established, &identity).map_err(error)?;
     let timeout = setup.opening_timeout();
     let (is_early, spawner) = (setup.opening == Some(Opening::ZeroRtt), handle.clone());
@@ -205,7 +205,7 @@ fn endpoint(
     end: End,
     established: &Established,
     identity: &Identity,
-) -> io::Result<((Endpoint, Traffic), Option<ClientConfig>, [Fact; 2])> {
+) -> io::Result<(Endpoint, Traffic, Option<ClientConfig>, [Fact; 2])> {
     let (client_config, server_config) = (Arc::clone(&identity.client), Arc::clone(&identity.server));
     let (transport, chosen) = transport_config(setup, end, handle)?;
     let (mut server, mut client) = (None, None);
@@ -225,7 +225,8 @@ fn endpoint(
     }
     // Anyone can send ICMP errors over a network.
     let established = setup.server.is_none().then(|| Arc::clone(established));
-    Ok((new_endpoint(handle, server, established)?, client, chosen))
+    let (endpoint, traffic) = new_endpoint(handle, server, established)?;
+    Ok((endpoint, traffic, client, chosen))
 }
 
 fn statistics(connection: &quinn::Connection) -> [Fact; 6] {
