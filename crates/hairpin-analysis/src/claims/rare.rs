@@ -55,9 +55,10 @@ pub(super) fn smallest_period(run: &Run, alpha: f64) -> Result<WithBounds, Box<J
     }
     let of_each = alpha / by_period.len() as f64;
     let fails = |rounds: &[&RoundRecord]| misses(rounds, of_each).low > max_misses;
-    let failed = by_period.range(..=period_ns).filter(|(_, rounds)| fails(rounds)).map(|(period_ns, _)| *period_ns);
+    let mut failed =
+        by_period.range(..=period_ns).filter(|(_, rounds)| fails(rounds)).map(|(period_ns, _)| *period_ns);
     let shortest_ns = run.plan.period_search.map_or(0, |search| search.shortest_ns);
-    let low = failed.last().unwrap_or(shortest_ns) as f64;
+    let low = failed.next_back().unwrap_or(shortest_ns) as f64;
     let last = run.rounds.iter().map(|round| round.order.block).max();
     let fresh: Vec<&RoundRecord> = run.rounds.iter().filter(|round| Some(round.order.block) == last).collect();
     let value = period_ns as f64;
