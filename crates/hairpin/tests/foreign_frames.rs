@@ -16,6 +16,9 @@ const BOUND: u64 = 64 << 20;
 /// The cause, and the protocol's code if the server gave one.
 type Expected = (&'static str, Option<(&'static str, u64)>);
 
+/// What the server sends once, and then without an end; how it is measured.
+type Case<How> = (Vec<u8>, Vec<u8>, How, Expected);
+
 /// A frame of HTTP/2 (RFC 9113, section 4.1).
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
@@ -72,7 +75,7 @@ fn frames_of_http2_that_break_a_request_end_in_an_error() {
     let ended = |name: &'static str, code| (name, Some(("http/2 error", code)));
     let bomb = [&fields(&[])[..], &[0x40, 1, b'x', 0x7f, 0xbd, 0x1d], &[b'y'; 3900], &[0xbe; 8000]].concat();
     let any = ["http", "--transport http2"];
-    let cases: Vec<(Vec<u8>, Vec<u8>, [&str; 2], Expected)> = vec![
+    let cases: Vec<Case<[&str; 2]>> = vec![
         (reset(8), vec![], any, ended("the server ended the request or the connection with CANCEL", 8)),
         ([head(&[]), data(b"abc"), reset(2)].concat(), vec![], any, ended("INTERNAL_ERROR", 2)),
         (frame(7, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 11]), vec![], any, ended("ENHANCE_YOUR_CALM", 11)),
@@ -90,7 +93,7 @@ fn frames_of_http2_that_break_a_request_end_in_an_error() {
     let of_grpc = |code| Some(("grpc status", code));
     let call = || head(&[("content-type", "application/grpc")]);
     let refused = frame(1, 5, 1, &fields(&[("content-type", "application/grpc"), ("grpc-status", "14")]));
-    let calls: Vec<(Vec<u8>, Vec<u8>, [&str; 2], Expected)> = vec![
+    let calls: Vec<Case<[&str; 2]>> = vec![
         (reset(8), vec![], grpc, ended("with CANCEL", 8)),
         ([call(), data(&[0, 0x40, 0, 0, 0, b'x'])].concat(), vec![], grpc, ("found 1073741824 bytes", of_grpc(11))),
         ([call(), frame(0, 1, 1, &[0; 5])].concat(), vec![], grpc, ("missing grpc-status trailer", of_grpc(2))),
@@ -126,7 +129,7 @@ fn frames_of_websocket_that_are_no_answer_end_in_an_error() {
     let broken = ("the server does not speak WebSocket", None);
     let (too_long, idle) = (("the answer has more than 16 MiB", None), ("receive made no progress for 300 ms", None));
     let long = [&[0, 0x7e, 0xff, 0xff][..], &[b'x'; 0xffff]].concat();
-    let cases: Vec<(Vec<u8>, Vec<u8>, &str, Expected)> = vec![
+    let cases: Vec<Case<&str>> = vec![
         (vec![0x82, 0x7f, 0, 0, 0, 0, 0x40, 0, 0, 0], vec![], "", too_long),
         ([&[2][..], &long[1..]].concat(), long, "", too_long),
         (b"\x83\x01a".to_vec(), vec![], "", broken),
