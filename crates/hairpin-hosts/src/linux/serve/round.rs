@@ -443,7 +443,7 @@ fn with_hello_count(failure: &Failure, transport: &str, at: SocketAddr, hellos: 
     };
     let blocked = match hellos {
         0 => format!("a firewall may drop UDP to the server: open port {} for UDP too", at.port()),
-        _ => "a firewall may drop UDP to the client".to_owned(),
+        _ => "a firewall may drop UDP to the client, or a path with a smaller MTU larger datagrams".to_owned(),
     };
     let hint = format!("{blocked}; `hairpin check` tries UDP alone, and --fallback tcp does without it");
     Failure::new(failure.kind, format!("{cause}, {arrived}"), hint)
