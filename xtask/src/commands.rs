@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process;
 
-const LIMIT: Duration = Duration::from_mins(8);
+const LIMIT: Duration = Duration::from_mins(15);
 
 /// The generated document, and the document whose blocks are tested by `crates/hairpin/tests/lab/scripting.rs`.
 const GENERATED: &str = "catalog.md";
