@@ -211,7 +211,7 @@ impl Waiting {
         }
     }
 
-    /// Threads of an end beside its own: of the kernel, of a runtime, or of its connections.
+    /// Threads of an end in addition to its own: of the kernel, of a runtime, or of its connections.
     pub fn more_threads(self, connections: u32) -> u32 {
         match self {
             Self::UringSqpoll => 1,

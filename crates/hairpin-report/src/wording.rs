@@ -369,13 +369,13 @@ pub fn announcement(plan: &Plan, cases: &[Case]) -> String {
     format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}{needs}", plan.seconds.ceil())
 }
 
-/// Fewest connections whose needs are announced.
-const MANY_CONNECTIONS: u32 = 100;
+/// Minimum number of connections for which the needs are announced.
+const MIN_ANNOUNCED_CONNECTIONS: u32 = 100;
 
 /// Announces what the ends of round trips need for many connections, and their threads.
 fn needs_of_ends(cases: &[Case]) -> String {
     let round_trips = || cases.iter().filter(|case| matches!(case.primary().load, Load::PingPong { .. }));
-    let many = || round_trips().filter(|case| case.primary().connections >= MANY_CONNECTIONS);
+    let many = || round_trips().filter(|case| case.primary().connections >= MIN_ANNOUNCED_CONNECTIONS);
     let memory_bytes = |case: &Case| {
         let load = &case.primary().load;
         let message_bytes = load.size_bytes().max(load.reply_size_bytes());

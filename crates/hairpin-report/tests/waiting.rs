@@ -58,5 +58,5 @@ fn ways_to_wait_are_drawn_by_latency_and_cpu_time() {
     let many = "epoll, connections: 100; round trip p50 80.0\u{a0}us";
     let text = drawn.replace('\u{b5}', "u");
     assert!(text.contains(many) && text.contains("CPU time 120\u{a0}us"), "{text}");
-    assert_eq!(drawn.matches(">100</text>").count(), 2, "the number of connections stands beside the mark");
+    assert_eq!(drawn.matches(">100</text>").count(), 2, "the number of connections is shown next to the mark");
 }

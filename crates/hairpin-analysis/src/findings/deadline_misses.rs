@@ -5,7 +5,7 @@
 //! makes cycles late, it is named with its counter-experiment, which is judged by the misses. Otherwise, if the median cycle,
 //! without its release jitter, takes longer than the deadline, the period is too short; the counter-experiment is a longer one.
 //! If messages were lost and the loop waited for their time-outs, or if the hypervisor took at least half of the time by which
-//! cycles were longer than the median, that is the cause. If nothing is known, the counter-experiment runs both ends with
+//! cycles were longer than the median, that is the cause. If no cause is known, the counter-experiment runs both ends with
 //! `SCHED_FIFO`.
 
 use hairpin_model::case::Scheduling;
@@ -34,8 +34,8 @@ const MIN_SHARE: f64 = 0.001;
 const BROKEN: f64 = 0.05;
 /// Minimum share of the late time that the hypervisor took, to name it.
 const MIN_STOLEN: f64 = 0.5;
-/// Share from which a cause explains also that most cycles are too long.
-const MOST: f64 = 0.5;
+/// Minimum share of a cause, to explain that most cycles are too long.
+const MIN_EXPLAINED: f64 = 0.5;
 
 /// Findings with causes that make cycles late.
 const CAUSES: [&str; 6] = [
@@ -111,7 +111,7 @@ pub(super) fn explain(run: &Run, findings: &mut [Finding]) {
     let Some(case) = findings[place].cases.first().and_then(|id| run.case(id)) else { return };
     let Some(cause) = findings.iter().find(|cause| makes_late(cause, case)) else { return };
     let is_too_short = is_too_short(case);
-    if is_too_short && cause.code != cpu_quota::CARD.code && cause.share < MOST {
+    if is_too_short && cause.code != cpu_quota::CARD.code && cause.share < MIN_EXPLAINED {
         return;
     }
     let of_case = cause.counter_experiment.clone().filter(|check| check.pair.is_some() && cause.cases[0] == case.id);

@@ -176,7 +176,7 @@ impl AsyncUdpSocket for QuicSocket {
                 Err(io::ErrorKind::Interrupted.into())
             }
             received => {
-                // A handshake has long headers (RFC 8999, section 5.1). A late hello has none.
+                // Packets of a handshake have long headers (RFC 8999, section 5.1). A hello does not.
                 let is_long = received.is_ok() && buffers[0].first().is_some_and(|first| first & 0x80 != 0);
                 self.traffic.0.received.fetch_add(u32::from(is_long), Ordering::Relaxed);
                 received

@@ -148,7 +148,7 @@ impl Driven for Tokio {
     fn has_ticked(&mut self, context: &mut Context<'_>) -> bool {
         let mut has_ticked = false;
         while let Poll::Ready(Ok(mut ready)) = self.tick.poll_read_ready(context) {
-            // A periodic timer goes on only when its expirations have been read.
+            // A periodic timer continues only after its expirations have been read.
             drop(read(self.tick.get_ref().as_fd(), &mut [0; 8]));
             ready.clear_ready();
             has_ticked = true;
