@@ -166,7 +166,10 @@ fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), 
         Scheduling::Fifo if waiting == Waiting::Spin || periodic.is_some_and(is_busy) => {
             return Err(why(
                 "an end of SCHED_FIFO that never blocks would keep its CPU from all other programs",
-                "use --waiting block and --timing absolute, or --scheduling other",
+                match periodic {
+                    Some(_) => "use --waiting block and --timing absolute, or --scheduling other",
+                    None => "use --waiting block, or --scheduling other",
+                },
             ));
         }
         Scheduling::Deadline if placement != Placement::Unpinned => {
