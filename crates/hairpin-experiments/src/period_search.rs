@@ -31,6 +31,8 @@ const MIN_EXPLORED: u64 = 1_000;
 const MIN_CONFIRMED: u64 = 4_000;
 /// Expected misses, at the limit, of a confirmation: up to 5 independent misses leave the interval below the limit.
 const CONFIRMED_MISSES: f64 = 11.7;
+/// Shortest time of a confirmation, if its longest allows: states of a machine last for seconds.
+const MIN_CONFIRMATION_NS: u64 = 15_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeriodSearch {
@@ -171,7 +173,8 @@ impl Replay<'_> {
         let near = self.trials[..self.done].iter().filter(|trial| trial.period_ns as f64 * 1.5 >= period_ns as f64);
         let explored = near.map(|trial| trial.clustering).fold(1.0, f64::max);
         let affordable = search.max_confirmation_ns / period_ns;
-        let periods = search.periods(CONFIRMED_MISSES * explored, MIN_CONFIRMED).min(affordable);
+        let least = MIN_CONFIRMED.max(MIN_CONFIRMATION_NS / period_ns);
+        let periods = search.periods(CONFIRMED_MISSES * explored, least).min(affordable);
         let provable = event_share(0, periods, explored, INTERVAL_ALPHA);
         if provable.high >= search.max_misses {
             return Ok(Found::TooFewPeriods { period_ns, periods, provable });
