@@ -62,6 +62,11 @@ pub const QUICK: Knob = Knob::switch(
     "Run for at most 10s, or one short round of each case: wide or no intervals; keeps lengths that you set",
 );
 
+/// How many rounds there are.
+pub const BLOCKS: &[Knob] = &[ROUNDS, OVER, QUICK];
+/// How many rounds there are, also until intervals are narrow.
+pub const BLOCKS_UNTIL: &[Knob] = &[ROUNDS, OVER, UNTIL, AT_MOST, QUICK];
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// Time over which rounds are spread, in ns; `None` runs them back to back.

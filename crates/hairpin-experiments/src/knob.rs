@@ -77,6 +77,30 @@ pub enum KnobKind {
     OnOff,
 }
 
+/// Joins groups of knobs to one list, in their order.
+pub const fn joined<const COUNT: usize>(groups: &[&[Knob]]) -> [Knob; COUNT] {
+    let mut all = [groups[0][0]; COUNT];
+    let (mut count, mut group) = (0, 0);
+    while group < groups.len() {
+        let mut index = 0;
+        while index < groups[group].len() {
+            all[count] = groups[group][index];
+            count += 1;
+            index += 1;
+        }
+        group += 1;
+    }
+    all
+}
+
+/// Number of knobs in all groups.
+pub const fn count(groups: &[&[Knob]]) -> usize {
+    match groups {
+        [] => 0,
+        [group, others @ ..] => group.len() + count(others),
+    }
+}
+
 /// The word that selects every value of a finite list.
 pub const EVERY: &str = "all";
 /// The word for an empty set of options.

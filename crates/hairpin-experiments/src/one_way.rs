@@ -7,6 +7,7 @@ use hairpin_model::{
     AnsweredBy, Arrivals, Card, Case, Extent, Flow, HostCapabilities, Load, Refused, Repeat, RoundOrder,
 };
 
+use crate::budget;
 use crate::combinations::Combinations;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
@@ -139,6 +140,25 @@ pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000 })
     .help("Maximum number of raw samples kept per round; a histogram holds all")
     .or(&["10000"]);
+
+/// The transports of [`is_reference_or_lossy`] by default.
+pub const REFERENCE_OR_LOSSY: Knob = shared::TRANSPORT
+    .help("Transports, separated by commas, or all [default: the reference transport and unreliable IPv4]");
+pub const PLACEMENT: Knob = shared::PLACEMENT
+    .help("Where both ends run: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
+    .or(&["cross-cpu"]);
+/// Lengths and number of rounds.
+pub const ROUNDS: &[Knob] = &[COUNT, DURATION, budget::ROUNDS, budget::OVER, budget::QUICK, WARM_UP];
+/// Settings of the run.
+pub const RUN: &[Knob] = &[
+    shared::SEED,
+    TIMEOUT,
+    KEEP_SAMPLES,
+    shared::KEEP_LINK_LOG,
+    shared::ALLOW_UNMET_OPTIONS,
+    shared::PORT,
+    shared::REPLICATE,
+];
 
 /// Factors of the default warm-up and measured time if both directions fill a link at once. At 100 Mbit/s and 10 ms
 /// each direction needs 1 to 1.5 s until its goodput is steady.

@@ -59,8 +59,23 @@ pub fn candidates_or<'g>(
     Ok(reaching(defaults.iter().filter_map(|name| capabilities.candidate(name)).collect(), capabilities))
 }
 
+/// Returns the candidates that the knob `knob` names, otherwise those whose card suits.
+pub fn candidates_if<'g>(
+    knobs: &Knobs,
+    knob: &str,
+    capabilities: &'g HostCapabilities,
+    suits: impl Fn(&Card) -> bool,
+) -> Result<Vec<&'g Candidate>, Refused> {
+    let mut candidates = candidates(knobs, knob, capabilities)?;
+    if !knobs.is_given(knob) {
+        candidates.retain(|candidate| suits(&candidate.card));
+        candidates = reaching(candidates, capabilities);
+    }
+    Ok(candidates)
+}
+
 /// Replaces default transports, which use IPv4, by IPv6 counterparts if the server's host is reached over IPv6.
-pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
+fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
     if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {
         return defaults;
     }

@@ -96,6 +96,9 @@ pub const TIMER_SLACK: Knob = Knob::new("timer-slack", "TIME", KnobKind::Duratio
     .many()
     .print(|repeat| repeat.values("", |case| Some(duration_argument(case.ends.timer_slack_ns?))));
 
+pub const DURATION: Knob =
+    Knob::new("duration", "TIME", LASTS).help("How long each round measures, instead of --count");
+
 /// The seed of every random choice. If the user gives no seed, the binary passes a random one.
 pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })
     .help("Seed of the order of rounds, of links and of resampling [default: random, and recorded]")
@@ -147,6 +150,12 @@ pub const INJECTED_FAULT: Knob = Knob::new("injected-fault", "FAULT", KnobKind::
 pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobKind::InjectedFault)
     .help("Stall the server only in the second case of each A/A pair")
     .hidden();
+
+/// What surrounds the transport.
+pub const CIRCUMSTANCES: &[Knob] = &[OPTION, LINK, SYSCTL, CPU_IDLE];
+/// Settings of the run.
+pub const RUN: &[Knob] = &[SEED, TIMEOUT, KEEP_SAMPLES, KEEP_LINK_LOG, ALLOW_UNMET_OPTIONS, PORT];
+pub const FAULTS: &[Knob] = &[REPLICATE, INJECTED_FAULT, FAULT_IN_REPLICATE];
 
 /// Returns the value of `--option` for the case; `None` if `--option` does not set the options of the case.
 pub(crate) fn option_argument(case: &Case) -> Option<String> {

@@ -16,18 +16,18 @@ use super::round_trip;
 use crate::budget;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::MAX_MESSAGES;
 use crate::selection;
 use crate::sequence;
-use crate::shared::{self, AUTO};
+use crate::shared;
 
 pub const BUDGET: Experiment = Experiment {
     name: "budget",
     question: "Where does the time of a round trip go?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     // The rounds that check its findings are ordinary round trips.
     repeats: |_| false,
@@ -39,38 +39,29 @@ const DEFAULT_COUNT: u64 = 16_000;
 /// Messages of a stamped round for each of a round without stamps.
 const STAMPED_PER_PLAIN: u64 = 4;
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT.help("Transports, separated by commas, or all [default: the reference transport]"),
-    shared::WAITING,
-    shared::PLACEMENT,
-    shared::ENDS,
-    Knob::new("size", "BYTES", shared::SIZE)
-        .help("Size of each message and of its answer, 1 B to 1 GiB")
-        .many()
-        .or(&["4"]),
-    Knob::new("every", "NUMBER", KnobKind::Whole { min: 16, max: MAX_MESSAGES })
-        .help("Number of messages for each sampled one, which takes longer than the others")
-        .or(&["16"]),
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
-        .help("Messages measured in each stamped round [default: 16000; over a link as many as fit 1s]"),
-    Knob::new("duration", "TIME", shared::LASTS).help("How long each stamped round measures, instead of --count"),
-    budget::ROUNDS,
-    budget::OVER.or(&["13s"]),
-    budget::QUICK,
-    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
-        .help("Warm-up of each round, messages or a time; auto: 40ms where CPUs may sleep, else 500 messages")
-        .or(&[AUTO]),
-    shared::SEED,
-    shared::TIMEOUT,
-    shared::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::INJECTED_FAULT,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT.help("Transports, separated by commas, or all [default: the reference transport]"),
+        shared::WAITING,
+        shared::PLACEMENT,
+        shared::ENDS,
+        round_trip::SIZE.help("Size of each message and of its answer, 1 B to 1 GiB"),
+        Knob::new("every", "NUMBER", KnobKind::Whole { min: 16, max: MAX_MESSAGES })
+            .help("Number of messages for each sampled one, which takes longer than the others")
+            .or(&["16"]),
+    ],
+    shared::CIRCUMSTANCES,
+    &[
+        round_trip::COUNT
+            .help("Messages measured in each stamped round [default: 16000; over a link as many as fit 1s]"),
+        shared::DURATION.help("How long each stamped round measures, instead of --count"),
+        budget::ROUNDS,
+        budget::OVER.or(&["13s"]),
+        budget::QUICK,
+        round_trip::WARM_UP,
+    ],
+    shared::RUN,
+    &[shared::INJECTED_FAULT],
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -81,11 +72,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         let extent = extent.unwrap_or(Extent::Count(links::count(DEFAULT_COUNT, travel_ns)));
         sequence::template(case, [warm_up, extent], knobs, capabilities)
     };
-    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
-    if !knobs.is_given("transport") {
-        candidates.retain(|candidate| candidate.card.is_reference);
-        candidates = selection::reaching(candidates, capabilities);
-    }
+    let candidates = selection::candidates_if(knobs, "transport", capabilities, |card| card.is_reference)?;
     let (planned, skipped) = Combinations::default()
         .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, size))
         .in_circumstances(knobs, capabilities, |_| true)?

@@ -17,7 +17,7 @@ use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Load, Refused};
 use crate::budget;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths, MESSAGE_BYTES, WRITE_BYTES, in_direction};
 use crate::selection;
@@ -26,59 +26,50 @@ use crate::shared::{self, AUTO};
 pub const BULK: Experiment = Experiment {
     name: "bulk",
     question: "How many bytes per second get through, one way or both ways?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| matches!(case.primary().load, Load::Stream { .. }),
     refine: None,
     search: None,
 };
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT,
-    one_way::WAYS,
-    Knob::new("write-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
-        .help("Size of each write, 1 B to 16 MiB [default: 64KiB; 1400B where a write is a message]")
-        .many()
-        .print(one_way::print_size),
-    one_way::CONNECTIONS,
-    one_way::THREADS,
-    Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
-        .help("Streams of each connection, up to 1000, if the transport carries several")
-        .many()
-        .or(&["1"])
-        .print(|repeat| repeat.values("1", |case| Some(case.primary().streams.to_string()))),
-    Knob::new("source", "WHAT", KnobKind::Words(Source::WORDS))
-        .help("Where the bytes come from: buffer, file (by sendfile), or all; --option zerocopy=on for MSG_ZEROCOPY")
-        .many()
-        .or(&["buffer"])
-        .print(|repeat| repeat.values(Source::Buffer.word(), |case| Some(case.primary().load.source()?.to_string()))),
-    one_way::WAITING,
-    shared::PLACEMENT,
-    shared::ENDS,
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    Knob::new("count", "WRITES", one_way::COUNT.kind)
-        .help("Writes measured on each stream in each round, instead of --duration"),
-    Knob::new("bytes", "BYTES", KnobKind::Bytes { min: 1, max: MAX_BYTES })
-        .help("Bytes measured on each stream in each round, instead of --duration"),
-    one_way::DURATION,
-    budget::ROUNDS,
-    budget::OVER,
-    budget::QUICK,
-    Knob::new("omit", "TIME", KnobKind::ExtentOr(AUTO))
-        .help(
-            "Warm-up to omit from each round: a time or writes; auto: 100ms, over a link up to 1s, up to 4s both ways",
-        )
-        .or(&[AUTO]),
-    shared::SEED,
-    one_way::TIMEOUT,
-    one_way::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT,
+        one_way::WAYS,
+        Knob::new("write-size", "BYTES", one_way::SIZE.kind)
+            .help("Size of each write, 1 B to 16 MiB [default: 64KiB; 1400B where a write is a message]")
+            .many()
+            .print(one_way::print_size),
+        one_way::CONNECTIONS,
+        one_way::THREADS,
+        Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
+            .help("Streams of each connection, up to 1000, if the transport carries several")
+            .many()
+            .or(&["1"])
+            .print(|repeat| repeat.values("1", |case| Some(case.primary().streams.to_string()))),
+        Knob::new("source", "WHAT", KnobKind::Words(Source::WORDS))
+            .help("Where the bytes come from: buffer, file (by sendfile), or all; --option zerocopy=on for MSG_ZEROCOPY")
+            .many()
+            .or(&["buffer"])
+            .print(|repeat| repeat.values("buffer", |case| Some(case.primary().load.source()?.to_string()))),
+        one_way::WAITING,
+        shared::PLACEMENT,
+        shared::ENDS,
+    ],
+    shared::CIRCUMSTANCES,
+    &[
+        Knob::new("count", "WRITES", one_way::COUNT.kind)
+            .help("Writes measured on each stream in each round, instead of --duration"),
+        Knob::new("bytes", "BYTES", KnobKind::Bytes { min: 1, max: MAX_BYTES })
+            .help("Bytes measured on each stream in each round, instead of --duration"),
+        one_way::DURATION,
+    ],
+    budget::BLOCKS,
+    &[Knob::new("omit", "TIME", KnobKind::ExtentOr(AUTO))
+        .help("Warm-up to omit from each round: a time or writes; auto: 100ms, over a link up to 1s, up to 4s both ways")
+        .or(&[AUTO])],
+    one_way::RUN,
 ];
 
 /// Maximum number of bytes that a stream carries in a round.

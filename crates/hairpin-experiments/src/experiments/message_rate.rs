@@ -11,10 +11,9 @@
 use hairpin_model::flow::{Build, Direction, Observer};
 use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Refused};
 
-use crate::budget;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths};
 use crate::selection;
@@ -23,7 +22,7 @@ use crate::shared;
 pub const MESSAGE_RATE: Experiment = Experiment {
     name: "message-rate",
     question: "How many messages per second get through, and at what latency?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| matches!(case.primary().load, Load::Messages { observer: Observer::Sampled, .. }),
     refine: None,
@@ -33,38 +32,26 @@ pub const MESSAGE_RATE: Experiment = Experiment {
 /// Maximum messages per call: `UIO_MAXIOV` (linux/uio.h), the limit of sendmmsg(2).
 const MAX_BATCH: u64 = 1024;
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT,
-    one_way::DIRECTION,
-    one_way::SIZE,
-    one_way::CONNECTIONS,
-    one_way::THREADS,
-    Knob::new("batch", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_BATCH })
-        .help("Messages that one call sends, 1 to 1024: one write of many, or sendmmsg where a message is a datagram")
-        .many()
-        .or(&["1", "8", "64"])
-        .print(|repeat| repeat.values("", |case| Some(case.primary().load.batch().to_string()))),
-    one_way::BUILD,
-    one_way::WAITING,
-    shared::PLACEMENT,
-    shared::ENDS,
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    one_way::COUNT,
-    one_way::DURATION,
-    budget::ROUNDS,
-    budget::OVER,
-    budget::QUICK,
-    one_way::WARM_UP,
-    shared::SEED,
-    one_way::TIMEOUT,
-    one_way::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT,
+        one_way::DIRECTION,
+        one_way::SIZE,
+        one_way::CONNECTIONS,
+        one_way::THREADS,
+        Knob::new("batch", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_BATCH })
+            .help("Messages that one call sends, 1 to 1024: one write of many, or sendmmsg where a message is a datagram")
+            .many()
+            .or(&["1", "8", "64"])
+            .print(|repeat| repeat.values("", |case| Some(case.primary().load.batch().to_string()))),
+        one_way::BUILD,
+        one_way::WAITING,
+        shared::PLACEMENT,
+        shared::ENDS,
+    ],
+    shared::CIRCUMSTANCES,
+    one_way::ROUNDS,
+    one_way::RUN,
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {

@@ -13,10 +13,10 @@
 use hairpin_model::flow::{Build, Direction, Observer};
 use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Reach, Refused};
 
-use crate::budget::{self, LENGTHS};
+use crate::budget::LENGTHS;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths};
 use crate::{selection, sequence, shared};
@@ -24,51 +24,40 @@ use crate::{selection, sequence, shared};
 pub const OBSERVER: Experiment = Experiment {
     name: "observer",
     question: "What does measuring cost a program?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| matches!(case.primary().load, Load::Messages { observer, .. } if observer != Observer::Sampled),
     refine: None,
     search: None,
 };
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT.help(
-        "Transports, separated by commas, or all [default: the reference transport, unreliable IPv4, Unix streams]",
-    ),
-    Knob::new("observer", "WHAT", KnobKind::Words(Observer::WORDS))
-        .help("What both ends do for each message, for instance clock, hdr, tracing-file; or all")
-        .many()
-        .or(Observer::WORDS.split_at(1).1)
-        .print(|repeat| repeat.values("", |case| Some(case.primary().load.observer().to_string()))),
-    one_way::SIZE,
-    one_way::BUILD,
-    one_way::WAITING,
-    shared::PLACEMENT.or(&["cross-cpu"]),
-    shared::ENDS,
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    one_way::COUNT,
-    one_way::DURATION,
-    budget::ROUNDS,
-    budget::OVER,
-    budget::QUICK,
-    one_way::WARM_UP,
-    shared::SEED,
-    one_way::TIMEOUT,
-    one_way::KEEP_SAMPLES,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT.help(
+            "Transports, separated by commas, or all [default: the reference transport, unreliable IPv4, Unix streams]",
+        ),
+        Knob::new("observer", "WHAT", KnobKind::Words(Observer::WORDS))
+            .help("What both ends do for each message, for instance clock, hdr, tracing-file; or all")
+            .many()
+            .or(Observer::WORDS.split_at(1).1)
+            .print(|repeat| repeat.values("", |case| Some(case.primary().load.observer().to_string()))),
+        one_way::SIZE,
+        one_way::BUILD,
+        one_way::WAITING,
+        shared::PLACEMENT.or(&["cross-cpu"]),
+        shared::ENDS,
+        shared::OPTION,
+        shared::LINK,
+        shared::SYSCTL,
+    ],
+    one_way::ROUNDS,
+    &[shared::SEED, one_way::TIMEOUT, one_way::KEEP_SAMPLES, shared::ALLOW_UNMET_OPTIONS, shared::PORT],
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let lengths = Lengths::read(knobs, "warmup")?;
     let divisor = if LENGTHS.iter().any(|name| knobs.is_given(name)) { 1 } else { 2 };
-    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
-    if !knobs.is_given("transport") {
-        candidates.retain(|candidate| is_measured_by_default(&candidate.card));
-        candidates = selection::reaching(candidates, capabilities);
-    }
+    let candidates = selection::candidates_if(knobs, "transport", capabilities, is_measured_by_default)?;
     let mut observers = knobs.choices("observer", Observer::ALL);
     if !observers.contains(&Observer::None) {
         observers.insert(0, Observer::None);

@@ -13,10 +13,9 @@
 
 use hairpin_model::{HostCapabilities, Load, Refused, RoundOrder, RoundRecord};
 
-use crate::budget;
 use crate::experiment::{Experiment, Planning};
 use crate::knee;
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths};
 use crate::selection;
@@ -25,57 +24,38 @@ use crate::shared::{self, AUTO};
 pub const OFFERED_LOAD: Experiment = Experiment {
     name: "offered-load",
     question: "How many messages sent at a given rate arrive, how late, and where are the others lost?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| matches!(case.primary().load, Load::Offered { .. }) && case.primary().wires() == 1,
     refine: Some(refine_rates),
     search: None,
 };
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT
-        .help("Transports, separated by commas, or all [default: the reference transport and unreliable IPv4]"),
-    one_way::DIRECTION,
-    one_way::SIZE,
-    one_way::CONNECTIONS,
-    Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, one_way::MAX_OFFERED_PER_S))
-        .help("Messages offered per second, separated by commas; auto: a sweep that looks for the knee")
-        .many()
-        .or(&[AUTO])
-        .print(shared::print_rate),
-    one_way::ARRIVALS,
-    one_way::PACING,
-    one_way::WAITING,
-    shared::PLACEMENT
-        .help("Where both ends run: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
-        .or(&["cross-cpu"]),
-    shared::ENDS,
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    one_way::COUNT,
-    one_way::DURATION,
-    budget::ROUNDS,
-    budget::OVER,
-    budget::QUICK,
-    one_way::WARM_UP,
-    shared::SEED,
-    one_way::TIMEOUT,
-    one_way::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        one_way::REFERENCE_OR_LOSSY,
+        one_way::DIRECTION,
+        one_way::SIZE,
+        one_way::CONNECTIONS,
+        Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, one_way::MAX_OFFERED_PER_S))
+            .help("Messages offered per second, separated by commas; auto: a sweep that looks for the knee")
+            .many()
+            .or(&[AUTO])
+            .print(shared::print_rate),
+        one_way::ARRIVALS,
+        one_way::PACING,
+        one_way::WAITING,
+        one_way::PLACEMENT,
+        shared::ENDS,
+    ],
+    shared::CIRCUMSTANCES,
+    one_way::ROUNDS,
+    one_way::RUN,
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let lengths = Lengths::read(knobs, "warmup")?;
-    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
-    if !knobs.is_given("transport") {
-        candidates.retain(|candidate| one_way::is_reference_or_lossy(&candidate.card));
-        candidates = selection::reaching(candidates, capabilities);
-    }
+    let candidates = selection::candidates_if(knobs, "transport", capabilities, one_way::is_reference_or_lossy)?;
     let (rates, sweeps): (Vec<f64>, bool) = (knobs.values("rate"), knobs.has_chosen("rate"));
     let count = if sweeps { knee::MAX_RATES } else { rates.len() };
     one_way::offered_loads(knobs)

@@ -19,24 +19,25 @@ use hairpin_model::{
     Card, Case, EndSettings, Extent, Flow, HostCapabilities, Load, Placement, Reach, Refused, Repeat, Waiting,
 };
 
+use super::round_trip;
 use crate::budget;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning, Search};
 use crate::find_period;
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::one_way;
-use crate::quantity::{DAY_NS, MAX_MESSAGES, SECOND_NS};
+use crate::quantity::{DAY_NS, SECOND_NS};
 use crate::selection;
 use crate::sequence;
-use crate::shared::{self, AUTO};
+use crate::shared;
 use crate::warm_up::WARM_UP_NS;
 
 pub const PERIODIC: Experiment = Experiment {
     name: "periodic",
     question: "Does a control loop keep its deadlines?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| case.primary().load.periodic().is_some(),
     refine: None,
@@ -52,84 +53,66 @@ const KERNEL_SLACK: &str = "50us";
 /// Fewest and most periods of a round by default.
 const COUNTS: [u64; 2] = [10, 10_000];
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT
-        .help("Transports, separated by commas, or all [default: the reference transport and unreliable IPv4]"),
-    Knob::new("period", "TIME", KnobKind::Duration { min_ns: MIN_PERIOD_NS, max_ns: MAX_PERIOD_NS })
-        .help("Time between two releases of the loop, 1us to 1h; with --find the range, as 200us,20ms [100us,1s]")
-        .many()
-        .or(&["1ms"])
-        .print(|repeat| print_loop(repeat, "", |own| duration_argument(own.period_ns))),
-    Knob::new("deadline", "TIME", KnobKind::Duration { min_ns: 1, max_ns: MAX_PERIOD_NS })
-        .help("Time from a release within which the last answer must arrive [default: the period]")
-        .print(|repeat| repeat.values("", |case| own_deadline(case.primary().load.periodic()?))),
-    find_period::FIND,
-    find_period::MISSES,
-    Knob::new("overrun", "WHAT", KnobKind::Words(Overrun::WORDS))
-        .help("After a cycle that was too long: skip the releases that have passed, catch-up, or all")
-        .many()
-        .or(&["skip"])
-        .print(|repeat| print_loop(repeat, "skip", |own| own.overrun.to_string())),
-    Knob::new("timing", "HOW", KnobKind::Words(Timing::WORDS))
-        .help("How the loop waits for a release: sleep, absolute (clock_nanosleep), timerfd, spin, sleep+spin, or all")
-        .many()
-        .or(&["absolute"])
-        .print(|repeat| print_loop(repeat, "absolute", |own| own.timing.to_string())),
-    Knob::new("devices", "NUMBER", KnobKind::Whole { min: 0, max: one_way::MAX_CONNECTIONS })
-        .help("Connections polled one after another in each period; 0: only the waits are measured")
-        .many()
-        .or(&["1"])
-        .print(|repeat| repeat.values("1", |case| Some(devices(case).to_string()))),
-    Knob::new("size", "BYTES", shared::SIZE)
-        .help("Size of each message")
-        .many()
-        .or(&["4"])
-        .print(|repeat| repeat.values("4", |case| Some(case.primary().load.size_bytes().to_string()))),
-    Knob::new("reply-size", "BYTES", shared::SIZE)
-        .help("Size of each answer [default: that of the message]")
-        .many()
-        .print(super::round_trip::print_reply_size),
-    shared::SCHEDULING,
-    shared::TIMER_SLACK
-        .help("How late the kernel may wake the loop to save wake-ups; no effect with fifo and deadline")
-        .or(&[KERNEL_SLACK])
-        .print(|repeat| repeat.values(KERNEL_SLACK, |case| Some(duration_argument(case.ends.timer_slack_ns?)))),
-    Knob::switch("lock-memory", "Lock the memory of both ends (mlockall)")
-        .print(|repeat| repeat.values("", |case| case.ends.lock_memory.then(|| "on".to_owned()))),
-    Knob::new("load", "WHAT", KnobKind::Words(BackgroundLoad::WORDS))
-        .help("Other work on the CPUs of the ends: none, cpu (busy threads), net (a stream at full speed), both, or all")
-        .many()
-        .or(&["none"])
-        .print(|repeat| repeat.values("none", |case| Some(case.background()?.to_string()))),
-    shared::WAITING,
-    shared::PLACEMENT
-        .help("Where both ends run: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
-        .or(&["cross-cpu"]),
-    shared::ENDS,
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    Knob::new("count", "PERIODS", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
-        .help("Periods measured in each round [default: as many as fit 1s, 10 to 10000]"),
-    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),
-    budget::ROUNDS,
-    budget::OVER,
-    budget::QUICK,
-    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
-        .help("Warm-up of each round, periods or a time; auto: 40ms and at least 2 periods")
-        .or(&[AUTO])
-        .print(shared::print_warm_up),
-    shared::BOUND,
-    shared::SEED,
-    shared::TIMEOUT,
-    shared::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
-    shared::INJECTED_FAULT,
-    shared::FAULT_IN_REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        one_way::REFERENCE_OR_LOSSY,
+        Knob::new("period", "TIME", KnobKind::Duration { min_ns: MIN_PERIOD_NS, max_ns: MAX_PERIOD_NS })
+            .help("Time between two releases of the loop, 1us to 1h; with --find the range, as 200us,20ms [100us,1s]")
+            .many()
+            .or(&["1ms"])
+            .print(|repeat| print_loop(repeat, "", |own| duration_argument(own.period_ns))),
+        Knob::new("deadline", "TIME", KnobKind::Duration { min_ns: 1, max_ns: MAX_PERIOD_NS })
+            .help("Time from a release within which the last answer must arrive [default: the period]")
+            .print(|repeat| repeat.values("", |case| own_deadline(case.primary().load.periodic()?))),
+        find_period::FIND,
+        find_period::MISSES,
+        Knob::new("overrun", "WHAT", KnobKind::Words(Overrun::WORDS))
+            .help("After a cycle that was too long: skip the releases that have passed, catch-up, or all")
+            .many()
+            .or(&["skip"])
+            .print(|repeat| print_loop(repeat, "skip", |own| own.overrun.to_string())),
+        Knob::new("timing", "HOW", KnobKind::Words(Timing::WORDS))
+            .help("How the loop waits for a release: sleep, absolute (clock_nanosleep), timerfd, spin, sleep+spin, or all")
+            .many()
+            .or(&["absolute"])
+            .print(|repeat| print_loop(repeat, "absolute", |own| own.timing.to_string())),
+        Knob::new("devices", "NUMBER", KnobKind::Whole { min: 0, max: one_way::MAX_CONNECTIONS })
+            .help("Connections polled one after another in each period; 0: only the waits are measured")
+            .many()
+            .or(&["1"])
+            .print(|repeat| repeat.values("1", |case| Some(devices(case).to_string()))),
+        round_trip::SIZE.help("Size of each message"),
+        round_trip::REPLY_SIZE,
+        shared::SCHEDULING,
+        shared::TIMER_SLACK
+            .help("How late the kernel may wake the loop to save wake-ups; no effect with fifo and deadline")
+            .or(&[KERNEL_SLACK])
+            .print(|repeat| repeat.values(KERNEL_SLACK, |case| Some(duration_argument(case.ends.timer_slack_ns?)))),
+        Knob::switch("lock-memory", "Lock the memory of both ends (mlockall)")
+            .print(|repeat| repeat.values("", |case| case.ends.lock_memory.then(|| "on".to_owned()))),
+        Knob::new("load", "WHAT", KnobKind::Words(BackgroundLoad::WORDS))
+            .help("Other work on the CPUs of the ends: none, cpu (busy threads), net (a stream at full speed), both, or all")
+            .many()
+            .or(&["none"])
+            .print(|repeat| repeat.values("none", |case| Some(case.background()?.to_string()))),
+        shared::WAITING,
+        one_way::PLACEMENT,
+        shared::ENDS,
+    ],
+    shared::CIRCUMSTANCES,
+    &[
+        Knob::new("count", "PERIODS", round_trip::COUNT.kind)
+            .help("Periods measured in each round [default: as many as fit 1s, 10 to 10000]"),
+        shared::DURATION,
+    ],
+    budget::BLOCKS,
+    &[
+        round_trip::WARM_UP
+            .help("Warm-up of each round, periods or a time; auto: 40ms and at least 2 periods"),
+        shared::BOUND,
+    ],
+    shared::RUN,
+    shared::FAULTS,
 ];
 
 fn print_loop(repeat: &Repeat, usual: &str, of: fn(&Periodic) -> String) -> Vec<String> {
@@ -161,10 +144,8 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let (periods, deadline_ns): (Vec<u64>, Option<u64>) = (knobs.values("period"), knobs.value("deadline"));
     let (extent, warm_up) = (shared::extent(knobs, "count")?, knobs.value("warmup"));
     check_times(&periods, deadline_ns, extent)?;
-    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
+    let mut candidates = selection::candidates_if(knobs, "transport", capabilities, one_way::is_reference_or_lossy)?;
     if !knobs.is_given("transport") {
-        candidates.retain(|candidate| one_way::is_reference_or_lossy(&candidate.card));
-        candidates = selection::reaching(candidates, capabilities);
         candidates.truncate(if knobs.is_on("find") { 1 } else { usize::MAX });
     }
     let planned = |case: Case| {

@@ -19,7 +19,7 @@ use hairpin_model::{Card, Case, Extent, HostCapabilities, Load, Refused, Repeat}
 use crate::budget;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::MAX_MESSAGES;
@@ -31,7 +31,7 @@ use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 pub const ROUND_TRIP: Experiment = Experiment {
     name: "round-trip",
     question: "How long does a message take there and back?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| {
         let is_round_trip = matches!(case.primary().load, Load::PingPong { .. } | Load::Paced { .. });
@@ -46,57 +46,51 @@ pub const WARM_UP_MESSAGES: u64 = 500;
 /// Above this message size the warm-up is always a duration, because 500 messages could take minutes.
 const LARGE_BYTES: u64 = 64 << 10;
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT,
-    shared::WAITING,
-    shared::PLACEMENT,
-    shared::ENDS,
-    Knob::new("size", "BYTES", shared::SIZE)
-        .help("Size of each message, 1 B to 1 GiB; HTTP servers at a URL get no body by default")
-        .many()
-        .or(&["4"])
-        .print(|repeat| {
-            // A request without a body is the default to a server that is not Hairpin's.
-            let size = |case: &Case| Some(case.primary().load.size_bytes()).filter(|size| *size > 0);
-            repeat.values("4", |case| Some(size(case)?.to_string()))
-        }),
-    Knob::new("reply-size", "BYTES", shared::SIZE)
-        .help("Size of each answer [default: that of the message]")
-        .many()
-        .print(print_reply_size),
-    Knob::new("rate", "PER_S", KnobKind::Rate { max_per_s: 10_000_000.0 }).help("Messages per second, each timed from when it was due. Default: each is sent when the one before is answered")
-    .many()
-    .print(shared::print_rate),
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    shared::SCHEDULING,
-    shared::TIMER_SLACK,
-    Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES }).help("Messages measured in each round [default: 1250; over a link as many as fit 1s]"),
-    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),
-    budget::ROUNDS,
-    budget::OVER,
-    budget::UNTIL,
-    budget::AT_MOST,
-    budget::QUICK,
-    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Warm-up of each round, messages or a time; auto: 40ms where CPUs may sleep, else 500 messages")
-    .or(&[AUTO])
-    .print(shared::print_warm_up),
-    shared::BOUND,
-    shared::TRACE,
-    shared::SEED,
-    shared::TIMEOUT,
-    shared::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
-    shared::INJECTED_FAULT,
-    shared::FAULT_IN_REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT,
+        shared::WAITING,
+        shared::PLACEMENT,
+        shared::ENDS,
+        SIZE,
+        REPLY_SIZE,
+        Knob::new("rate", "PER_S", KnobKind::Rate { max_per_s: 10_000_000.0 })
+            .help(
+                "Messages per second, each timed from when it was due. Default: each is sent when the one before is \
+                 answered",
+            )
+            .many()
+            .print(shared::print_rate),
+    ],
+    shared::CIRCUMSTANCES,
+    &[shared::SCHEDULING, shared::TIMER_SLACK, COUNT, shared::DURATION],
+    budget::BLOCKS_UNTIL,
+    &[WARM_UP, shared::BOUND, shared::TRACE],
+    shared::RUN,
+    shared::FAULTS,
 ];
 
-pub(super) fn print_reply_size(repeat: &Repeat) -> Vec<String> {
+pub(super) const SIZE: Knob = Knob::new("size", "BYTES", shared::SIZE)
+    .help("Size of each message, 1 B to 1 GiB; HTTP servers at a URL get no body by default")
+    .many()
+    .or(&["4"])
+    .print(|repeat| {
+        // A request without a body is the default to a server that is not Hairpin's.
+        let size = |case: &Case| Some(case.primary().load.size_bytes()).filter(|size| *size > 0);
+        repeat.values("4", |case| Some(size(case)?.to_string()))
+    });
+pub(super) const REPLY_SIZE: Knob = Knob::new("reply-size", "BYTES", shared::SIZE)
+    .help("Size of each answer [default: that of the message]")
+    .many()
+    .print(print_reply_size);
+pub(super) const COUNT: Knob = Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
+    .help("Messages measured in each round [default: 1250; over a link as many as fit 1s]");
+pub(super) const WARM_UP: Knob = Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
+    .help("Warm-up of each round, messages or a time; auto: 40ms where CPUs may sleep, else 500 messages")
+    .or(&[AUTO])
+    .print(shared::print_warm_up);
+
+fn print_reply_size(repeat: &Repeat) -> Vec<String> {
     let differs = |case: &Case| case.primary().load.reply_size_bytes() != case.primary().load.size_bytes();
     if !repeat.cases.iter().any(differs) {
         return Vec::new();

@@ -12,13 +12,13 @@
 use hairpin_model::flow::{ConnectionUse, Opening};
 use hairpin_model::{Card, Case, Extent, HostCapabilities, Refused};
 
+use super::round_trip;
 use crate::budget;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::links;
-use crate::quantity::MAX_MESSAGES;
 use crate::selection;
 use crate::sequence;
 use crate::shared;
@@ -26,7 +26,7 @@ use crate::shared;
 pub const SET_UP: Experiment = Experiment {
     name: "set-up",
     question: "How long does a new connection take until its first answer, and what does it cost?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| !case.is_under_load() && case.primary().opening.is_some(),
     refine: None,
@@ -43,42 +43,34 @@ const WARM_UP_CONNECTIONS: u64 = 3;
 /// Round trips of a connection from its opening to its first answer, at most, for the default count.
 const MAX_ROUND_TRIPS: u64 = 4;
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT
-        .help("Transports, separated by commas, or all [default: tcp, tls, websocket, http1, http2, grpc and quic]"),
-    Knob::new("opening", "WHICH", KnobKind::Words(Opening::WORDS))
-        .help("What the ends know of each other: cold, resumed, 0-rtt, or all [default: all that the transport has]")
-        .many()
-        .print(|repeat| repeat.values("", |case| case.primary().opening.map(|opening| opening.to_string()))),
-    Knob::new("size", "BYTES", shared::SIZE)
-        .help("Size of the request")
-        .many()
-        .or(&["100B"])
-        .print(|repeat| repeat.values("100B", |case| Some(case.primary().load.size_bytes().to_string()))),
-    Knob::new("reply-size", "BYTES", shared::SIZE)
-        .help("Size of the answer [default: that of the request]")
-        .many()
-        .print(super::round_trip::print_reply_size),
-    shared::WAITING,
-    shared::PLACEMENT,
-    shared::ENDS,
-    shared::ALIKE_OPTION,
-    shared::LINK.or(&["delay=10ms"]).print(shared::print_link),
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    Knob::new("count", "CONNECTIONS", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
-        .help("Connections measured in each round [default: 200; over a link as many as fit 1s]"),
-    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),
-    budget::ROUNDS,
-    budget::OVER,
-    budget::QUICK,
-    shared::SEED,
-    shared::TIMEOUT,
-    shared::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT
+            .help("Transports, separated by commas, or all [default: tcp, tls, websocket, http1, http2, grpc and quic]"),
+        Knob::new("opening", "WHICH", KnobKind::Words(Opening::WORDS))
+            .help("What the ends know of each other: cold, resumed, 0-rtt, or all [default: all that the transport has]")
+            .many()
+            .print(|repeat| repeat.values("", |case| case.primary().opening.map(|opening| opening.to_string()))),
+        Knob::new("size", "BYTES", shared::SIZE)
+            .help("Size of the request")
+            .many()
+            .or(&["100B"])
+            .print(|repeat| repeat.values("100B", |case| Some(case.primary().load.size_bytes().to_string()))),
+        round_trip::REPLY_SIZE.help("Size of the answer [default: that of the request]"),
+        shared::WAITING,
+        shared::PLACEMENT,
+        shared::ENDS,
+        shared::ALIKE_OPTION,
+        shared::LINK.or(&["delay=10ms"]).print(shared::print_link),
+        shared::SYSCTL,
+        shared::CPU_IDLE,
+        Knob::new("count", "CONNECTIONS", round_trip::COUNT.kind)
+            .help("Connections measured in each round [default: 200; over a link as many as fit 1s]"),
+        shared::DURATION,
+    ],
+    budget::BLOCKS,
+    shared::RUN,
+    &[shared::REPLICATE],
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {

@@ -25,19 +25,19 @@ use crate::budget;
 use crate::combinations::Combinations;
 use crate::exchange_time::{self, pauses_ns};
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
 use crate::quantity::{DAY_NS, MAX_MESSAGES, MAX_TIMEOUT_NS};
 use crate::selection;
 use crate::sequence;
-use crate::shared::{self, AUTO};
+use crate::shared;
 
 pub const SMALL_WRITES: Experiment = Experiment {
     name: "small-writes",
     question: "What do small writes cost, and which remedy helps?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| case.primary().load.exchange().is_some(),
     refine: None,
@@ -54,66 +54,58 @@ const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
 /// Options that remedies set, so `--option` must not.
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT.help("Byte streams, or all; without --remedy, those without Nagle's algorithm run only default and one-write")
-    .or(TRANSPORTS),
-    Knob::new("writes", "SIZES", KnobKind::Writes).help("Writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two. Repeat it to compare requests")
-    .repeat()
-    .or(&["100x2"])
-    .print(|repeat| print_exchange(repeat, "", |exchange| exchange.writes.to_string())),
-    Knob::new("remedy", "NAME", KnobKind::Remedy).help("Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)")
-    .many()
-    .or(&["all"])
-    .print(|repeat| print_exchange(repeat, "", |exchange| exchange.remedy.to_string())),
-    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: MAX_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so they never pause")
-    .or(&["0ms"])
-    .print(|repeat| print_exchange(repeat, "0ns", |exchange| duration_argument(exchange.gap_ns))),
-    Knob::new("reply", "BYTES", shared::SIZE)
-        .help("Size of each answer, 1 B to 1 GiB")
-        .or(&["4"])
-        .print(|repeat| {
-            repeat.values("4", |case| {
-                let load = &case.primary().load;
-                let is_one_write = load.exchange()?.reply_writes.is_none();
-                Some(if is_one_write { load.reply_size_bytes().to_string() } else { "4".to_owned() })
-            })
-        }),
-    Knob::new("reply-writes", "SIZES", KnobKind::Writes)
-        .help("Writes of each answer, instead of --reply: 40,1000 is two. The remedies merge them as those of a request")
-        .print(|repeat| {
-            let writes = |exchange: &Exchange| exchange.reply_writes.as_ref().map(ToString::to_string);
-            repeat.values("", |case| Some(case.primary().load.exchange().and_then(writes).unwrap_or_default()))
-        }),
-    Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first answer is read")
-    .or(&["1"])
-    .print(|repeat| print_exchange(repeat, "1", |exchange| exchange.pipeline.to_string())),
-    shared::WAITING,
-    shared::PLACEMENT,
-    shared::ENDS,
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    Knob::new("exchanges", "NUMBER", KnobKind::Whole { min: 1, max: MAX_MESSAGES }).help("Exchanges measured in each round, instead of --duration"),
-    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, at least one exchange [default: 40ms; over a link up to 1s]"),
-    budget::ROUNDS,
-    budget::OVER,
-    budget::UNTIL,
-    budget::AT_MOST,
-    budget::QUICK,
-    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Warm-up of each round, exchanges or a time; auto: 1 to 200 exchanges, fewer where they stall")
-    .or(&[AUTO])
-    .print(shared::print_warm_up),
-    shared::TRACE,
-    shared::SEED,
-    shared::TIMEOUT,
-    shared::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
-    shared::INJECTED_FAULT,
-    shared::FAULT_IN_REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT.help("Byte streams, or all; without --remedy, those without Nagle's algorithm run only default and one-write")
+        .or(TRANSPORTS),
+        Knob::new("writes", "SIZES", KnobKind::Writes).help("Writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two. Repeat it to compare requests")
+        .repeat()
+        .or(&["100x2"])
+        .print(|repeat| print_exchange(repeat, "", |exchange| exchange.writes.to_string())),
+        Knob::new("remedy", "NAME", KnobKind::Remedy).help("Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)")
+        .many()
+        .or(&["all"])
+        .print(|repeat| print_exchange(repeat, "", |exchange| exchange.remedy.to_string())),
+        Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: MAX_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so they never pause")
+        .or(&["0ms"])
+        .print(|repeat| print_exchange(repeat, "0ns", |exchange| duration_argument(exchange.gap_ns))),
+        Knob::new("reply", "BYTES", shared::SIZE)
+            .help("Size of each answer, 1 B to 1 GiB")
+            .or(&["4"])
+            .print(|repeat| {
+                repeat.values("4", |case| {
+                    let load = &case.primary().load;
+                    let is_one_write = load.exchange()?.reply_writes.is_none();
+                    Some(if is_one_write { load.reply_size_bytes().to_string() } else { "4".to_owned() })
+                })
+            }),
+        Knob::new("reply-writes", "SIZES", KnobKind::Writes)
+            .help("Writes of each answer, instead of --reply: 40,1000 is two. The remedies merge them as those of a request")
+            .print(|repeat| {
+                let writes = |exchange: &Exchange| exchange.reply_writes.as_ref().map(ToString::to_string);
+                repeat.values("", |case| Some(case.primary().load.exchange().and_then(writes).unwrap_or_default()))
+            }),
+        Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first answer is read")
+        .or(&["1"])
+        .print(|repeat| print_exchange(repeat, "1", |exchange| exchange.pipeline.to_string())),
+        shared::WAITING,
+        shared::PLACEMENT,
+        shared::ENDS,
+    ],
+    shared::CIRCUMSTANCES,
+    &[
+        Knob::new("exchanges", "NUMBER", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
+            .help("Exchanges measured in each round, instead of --duration"),
+        shared::DURATION.help("How long each round measures, at least one exchange [default: 40ms; over a link up to 1s]"),
+    ],
+    budget::BLOCKS_UNTIL,
+    &[
+        super::round_trip::WARM_UP
+            .help("Warm-up of each round, exchanges or a time; auto: 1 to 200 exchanges, fewer where they stall"),
+        shared::TRACE,
+    ],
+    shared::RUN,
+    shared::FAULTS,
 ];
 
 fn print_exchange(repeat: &Repeat, usual: &str, of: fn(&Exchange) -> String) -> Vec<String> {
@@ -138,10 +130,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     });
     let exchanges = count[0].saturating_add(count[1]).max(pipeline);
     writes.iter().try_for_each(|parts| refuse_endless_gaps(&exchange(parts), exchanges))?;
-    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
-    if !knobs.is_given("transport") {
-        candidates = selection::reaching(candidates, capabilities);
-    }
+    let candidates = selection::candidates_if(knobs, "transport", capabilities, |_| true)?;
     let planned = |case: Case, card: &Card| {
         let travel_ns = links::travel_ns(&case, capabilities);
         let extent = extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns)));

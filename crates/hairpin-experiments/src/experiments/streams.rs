@@ -15,9 +15,8 @@
 use hairpin_model::flow::Channels;
 use hairpin_model::{HostCapabilities, Load, Refused};
 
-use crate::budget;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, count, joined};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths};
 use crate::selection;
@@ -26,7 +25,7 @@ use crate::shared;
 pub const STREAMS: Experiment = Experiment {
     name: "streams",
     question: "What does one lost packet delay, if several streams share a connection, and if they do not?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| matches!(case.primary().load, Load::Offered { .. }) && case.primary().wires() > 1,
     refine: None,
@@ -36,47 +35,38 @@ pub const STREAMS: Experiment = Experiment {
 /// The transports that are compared by default, as far as they are built in.
 const TRANSPORTS: &[&str] = &["tcp-streams", "http2", "quic", "tcp", "udp"];
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT
-        .help("Transports, separated by commas, or all [default: tcp-streams, http2, quic, tcp and udp]"),
-    Knob::new("streams", "NUMBER", KnobKind::Whole { min: 2, max: one_way::MAX_CONNECTIONS })
-        .help("Streams that share the load, up to 1000")
-        .many()
-        .or(&["4"])
-        .print(|repeat| repeat.values("", |case| Some(case.primary().wires().to_string()))),
-    Knob::new("channels", "WHICH", KnobKind::Words(Channels::WORDS))
-        .help("What carries the streams: shared (one connection), separate, or all [default: shared if possible]")
-        .many()
-        .print(|repeat| repeat.values("", |case| Some(case.primary().channels().to_string()))),
-    one_way::DIRECTION,
-    one_way::SIZE.or(&["200B"]),
-    Knob::new("rate", "MESSAGES", KnobKind::Rate { max_per_s: one_way::MAX_OFFERED_PER_S })
-        .help("Messages offered per second, over all streams in turn")
-        .many()
-        .or(&["150"])
-        .print(shared::print_rate),
-    one_way::ARRIVALS,
-    one_way::PACING,
-    one_way::WAITING,
-    shared::PLACEMENT,
-    shared::ENDS,
-    shared::ALIKE_OPTION,
-    shared::LINK.or(&["up.loss=1% delay=20ms"]).print(shared::print_link),
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    one_way::COUNT,
-    one_way::DURATION,
-    budget::ROUNDS,
-    budget::OVER,
-    budget::QUICK,
-    one_way::WARM_UP,
-    shared::SEED,
-    one_way::TIMEOUT,
-    one_way::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT
+            .help("Transports, separated by commas, or all [default: tcp-streams, http2, quic, tcp and udp]"),
+        Knob::new("streams", "NUMBER", KnobKind::Whole { min: 2, max: one_way::MAX_CONNECTIONS })
+            .help("Streams that share the load, up to 1000")
+            .many()
+            .or(&["4"])
+            .print(|repeat| repeat.values("", |case| Some(case.primary().wires().to_string()))),
+        Knob::new("channels", "WHICH", KnobKind::Words(Channels::WORDS))
+            .help("What carries the streams: shared (one connection), separate, or all [default: shared if possible]")
+            .many()
+            .print(|repeat| repeat.values("", |case| Some(case.primary().channels().to_string()))),
+        one_way::DIRECTION,
+        one_way::SIZE.or(&["200B"]),
+        Knob::new("rate", "MESSAGES", KnobKind::Rate { max_per_s: one_way::MAX_OFFERED_PER_S })
+            .help("Messages offered per second, over all streams in turn")
+            .many()
+            .or(&["150"])
+            .print(shared::print_rate),
+        one_way::ARRIVALS,
+        one_way::PACING,
+        one_way::WAITING,
+        shared::PLACEMENT,
+        shared::ENDS,
+        shared::ALIKE_OPTION,
+        shared::LINK.or(&["up.loss=1% delay=20ms"]).print(shared::print_link),
+        shared::SYSCTL,
+        shared::CPU_IDLE,
+    ],
+    one_way::ROUNDS,
+    one_way::RUN,
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {

@@ -17,7 +17,7 @@ use hairpin_model::{
 use crate::budget;
 use crate::experiment::{Experiment, Planning};
 use crate::experiments::round_trip::WARM_UP_MESSAGES;
-use crate::knob::Knob;
+use crate::knob::{Knob, count, joined};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::selection;
@@ -28,7 +28,7 @@ use crate::warm_up::WARM_UP_NS;
 pub const SURVEY: Experiment = Experiment {
     name: "survey",
     question: "Which transport is fastest on this machine, and what makes the others slower?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     // `round-trip` repeats the cases, because the survey cannot select single ones.
     repeats: |_| false,
@@ -110,18 +110,7 @@ pub const LINES: &[SurveyLine] = &[
 /// The lines measured over an emulated link, where the microseconds of waking and spinning are negligible.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
 
-const KNOBS: &[Knob] = &[
-    LINK,
-    budget::ROUNDS,
-    budget::OVER,
-    budget::UNTIL,
-    budget::AT_MOST,
-    budget::QUICK,
-    TIMEOUT,
-    SEED,
-    INJECTED_FAULT,
-    FAULT_IN_REPLICATE,
-];
+const KNOBS: &[&[Knob]] = &[&[LINK], budget::BLOCKS_UNTIL, &[TIMEOUT, SEED, INJECTED_FAULT, FAULT_IN_REPLICATE]];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     refuse_across_hosts(knobs, capabilities)?;

@@ -27,7 +27,7 @@ use hairpin_model::{
 use crate::budget;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind, NO_OPTIONS};
+use crate::knob::{Knob, KnobKind, NO_OPTIONS, count, joined};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::one_way::{self, MESSAGE_BYTES, WRITE_BYTES};
@@ -39,7 +39,7 @@ use crate::shared::{self, AUTO, option_set};
 pub const UNDER_LOAD: Experiment = Experiment {
     name: "under-load",
     question: "What does a load on the path add to the latency of other traffic?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: Case::is_under_load,
     refine: None,
@@ -49,97 +49,97 @@ pub const UNDER_LOAD: Experiment = Experiment {
 /// The value of `--load-rate` that selects full speed.
 const FULL: &str = "full";
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT
-        .help("Transports of the probe, separated by commas [default: the unreliable one over IPv4]"),
-    Knob::new("size", "BYTES", shared::SIZE)
-        .help("Size of each message of the probe and of its answer")
-        .many()
-        .or(&["64B"])
-        .print(|repeat| repeat.values("64", |case| Some(case.primary().load.size_bytes().to_string()))),
-    Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, 1e6))
-        .help("Probe messages per second; auto: 1000; over a link 100, or 10 with per-message")
-        .many()
-        .or(&[AUTO])
-        .print(shared::print_rate),
-    Knob::switch("closed-loop", "The probe sends its next message when the last was answered, instead of at a rate")
-        .print(|repeat| if shared::print_rate(repeat).is_empty() { vec!["on".to_owned()] } else { Vec::new() }),
-    Knob::new("probe-connection", "WHICH", KnobKind::Words(ConnectionUse::WORDS))
-        .help("Connection of the probe: own, per-message (a new one for each), shared (that of the load), or all")
-        .many()
-        .or(&["own"])
-        .print(|repeat| {
-            repeat.values(ConnectionUse::Own.word(), |case| Some(case.primary().connection_use.to_string()))
-        }),
-    Knob::new("load", "WAY", KnobKind::Words(LoadWays::WORDS))
-        .help("Direction of the load: up (client to server), down, both at once, none, or all")
-        .many()
-        .or(&["up"])
-        .print(|repeat| repeat.values(LoadWays::Up.word(), |case| Some(case.load_ways()?.to_string()))),
-    Knob::new("load-transport", "NAME", KnobKind::Transport)
-        .help("Transports of the load [default: the reference transport]")
-        .many()
-        .print(|repeat| print_load(repeat, "", |load| load.transport.clone())),
-    Knob::new("load-rate", "BITS", KnobKind::BitRateOr(FULL))
-        .help("Rate at which the load offers its bytes, for instance 9mbit; full: at full speed")
-        .many()
-        .or(&[FULL])
-        .print(|repeat| print_load(repeat, FULL, load_rate)),
-    Knob::new("load-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
-        .help("Size of each write of the load [default: 64KiB; 1400B at a rate, and where a write is a message]")
-        .print(print_load_size),
-    Knob::new("connections", "NUMBER", one_way::CONNECTIONS.kind)
-        .help("Connections of the load, up to 1000")
-        .many()
-        .or(&["1"])
-        .print(|repeat| print_load(repeat, "1", |load| load.connections.to_string())),
-    Knob::new("congestion", "NAME", KnobKind::Congestion)
-        .help("Congestion controls of the load, separated by commas [default: that of the host; cubic over a link]")
-        .many()
-        .print(|repeat| if each_has_congestion(repeat) { print_load(repeat, "", congestion) } else { Vec::new() }),
-    Knob::new("load-option", "SET", KnobKind::OptionSet)
-        .help("Socket options of the load. Repeat it to compare sets")
-        .repeat()
-        .print(print_load_options),
-    Knob::new("load-cpu", "WHERE", KnobKind::Words(WhichCpus::WORDS))
-        .help("CPUs of the load: same as the probe, other, or all [default: all; over a link same]")
-        .many()
-        .print(print_load_cpu),
-    Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff)
-        .help("Measure round trips per minute (RPM, IETF responsiveness) under TCP load: on or off [default: on over a link]")
-        .print(print_responsiveness),
-    Knob::new("idle", "TIME", shared::LASTS)
-        .help("How long the probe runs alone [default: 300ms; 400ms over a link]")
-        .print(|repeat| print_length(repeat, |lengths| lengths.idle)),
-    Knob::new("ramp", "TIME", shared::LASTS)
-        .help("How long the load may take to become steady, not measured [default: 300ms; 2800ms over a link]")
-        .print(|repeat| print_length(repeat, |lengths| lengths.ramp)),
-    Knob::new("duration", "TIME", shared::LASTS)
-        .help("How long the probe runs during the steady load [default: 700ms; 2s over a link]")
-        .print(|repeat| print_length(repeat, |lengths| lengths.loaded)),
-    Knob::new("recovery", "TIME", shared::LASTS)
-        .help("How long the probe runs after the load [default: 300ms; 400ms over a link]")
-        .print(|repeat| print_length(repeat, |lengths| lengths.recovering)),
-    shared::WAITING,
-    shared::PLACEMENT
-        .help("Where the probe runs: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
-        .or(&["same-cpu"]),
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    budget::ROUNDS,
-    budget::OVER,
-    budget::QUICK,
-    Knob::new("warmup", "TIME", shared::LASTS)
-        .help("Warm-up of the probe before the first phase [default: 40ms, over a link at least a round trip]"),
-    shared::BOUND.help("Show how often a latency under load is above this bound; with --load none, an unloaded one"),
-    shared::SEED,
-    shared::TIMEOUT,
-    shared::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT
+            .help("Transports of the probe, separated by commas [default: the unreliable one over IPv4]"),
+        Knob::new("size", "BYTES", shared::SIZE)
+            .help("Size of each message of the probe and of its answer")
+            .many()
+            .or(&["64B"])
+            .print(|repeat| repeat.values("64", |case| Some(case.primary().load.size_bytes().to_string()))),
+        Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, 1e6))
+            .help("Probe messages per second; auto: 1000; over a link 100, or 10 with per-message")
+            .many()
+            .or(&[AUTO])
+            .print(shared::print_rate),
+        Knob::switch("closed-loop", "The probe sends its next message when the last was answered, instead of at a rate")
+            .print(|repeat| if shared::print_rate(repeat).is_empty() { vec!["on".to_owned()] } else { Vec::new() }),
+        Knob::new("probe-connection", "WHICH", KnobKind::Words(ConnectionUse::WORDS))
+            .help("Connection of the probe: own, per-message (a new one for each), shared (that of the load), or all")
+            .many()
+            .or(&["own"])
+            .print(|repeat| {
+                repeat.values(ConnectionUse::Own.word(), |case| Some(case.primary().connection_use.to_string()))
+            }),
+        Knob::new("load", "WAY", KnobKind::Words(LoadWays::WORDS))
+            .help("Direction of the load: up (client to server), down, both at once, none, or all")
+            .many()
+            .or(&["up"])
+            .print(|repeat| repeat.values(LoadWays::Up.word(), |case| Some(case.load_ways()?.to_string()))),
+        Knob::new("load-transport", "NAME", KnobKind::Transport)
+            .help("Transports of the load [default: the reference transport]")
+            .many()
+            .print(|repeat| print_load(repeat, "", |load| load.transport.clone())),
+        Knob::new("load-rate", "BITS", KnobKind::BitRateOr(FULL))
+            .help("Rate at which the load offers its bytes, for instance 9mbit; full: at full speed")
+            .many()
+            .or(&[FULL])
+            .print(|repeat| print_load(repeat, FULL, load_rate)),
+        Knob::new("load-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
+            .help("Size of each write of the load [default: 64KiB; 1400B at a rate, and where a write is a message]")
+            .print(print_load_size),
+        Knob::new("connections", "NUMBER", one_way::CONNECTIONS.kind)
+            .help("Connections of the load, up to 1000")
+            .many()
+            .or(&["1"])
+            .print(|repeat| print_load(repeat, "1", |load| load.connections.to_string())),
+        Knob::new("congestion", "NAME", KnobKind::Congestion)
+            .help("Congestion controls of the load, separated by commas [default: that of the host; cubic over a link]")
+            .many()
+            .print(|repeat| if each_has_congestion(repeat) { print_load(repeat, "", congestion) } else { Vec::new() }),
+        Knob::new("load-option", "SET", KnobKind::OptionSet)
+            .help("Socket options of the load. Repeat it to compare sets")
+            .repeat()
+            .print(print_load_options),
+        Knob::new("load-cpu", "WHERE", KnobKind::Words(WhichCpus::WORDS))
+            .help("CPUs of the load: same as the probe, other, or all [default: all; over a link same]")
+            .many()
+            .print(print_load_cpu),
+        Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff)
+            .help("Measure round trips per minute (RPM, IETF responsiveness) under TCP load: on or off [default: on over a link]")
+            .print(print_responsiveness),
+        Knob::new("idle", "TIME", shared::LASTS)
+            .help("How long the probe runs alone [default: 300ms; 400ms over a link]")
+            .print(|repeat| print_length(repeat, |lengths| lengths.idle)),
+        Knob::new("ramp", "TIME", shared::LASTS)
+            .help("How long the load may take to become steady, not measured [default: 300ms; 2800ms over a link]")
+            .print(|repeat| print_length(repeat, |lengths| lengths.ramp)),
+        Knob::new("duration", "TIME", shared::LASTS)
+            .help("How long the probe runs during the steady load [default: 700ms; 2s over a link]")
+            .print(|repeat| print_length(repeat, |lengths| lengths.loaded)),
+        Knob::new("recovery", "TIME", shared::LASTS)
+            .help("How long the probe runs after the load [default: 300ms; 400ms over a link]")
+            .print(|repeat| print_length(repeat, |lengths| lengths.recovering)),
+        shared::WAITING,
+        shared::PLACEMENT
+            .help("Where the probe runs: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
+            .or(&["same-cpu"]),
+    ],
+    shared::CIRCUMSTANCES,
+    budget::BLOCKS,
+    &[
+        Knob::new("warmup", "TIME", shared::LASTS)
+            .help("Warm-up of the probe before the first phase [default: 40ms, over a link at least a round trip]"),
+        shared::BOUND
+            .help("Show how often a latency under load is above this bound; with --load none, an unloaded one"),
+        shared::SEED,
+        shared::TIMEOUT,
+        shared::KEEP_SAMPLES,
+        shared::KEEP_LINK_LOG,
+        shared::ALLOW_UNMET_OPTIONS,
+        shared::REPLICATE,
+    ],
 ];
 
 fn print_load(repeat: &Repeat, usual: &str, of: fn(&Flow) -> String) -> Vec<String> {
@@ -211,11 +211,8 @@ const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Params::read(knobs, capabilities)?;
-    let mut probes = selection::candidates(knobs, "transport", capabilities)?;
-    if !knobs.is_given("transport") {
-        probes.retain(|candidate| asked.connections.iter().any(|choice| is_default_probe(&candidate.card, *choice)));
-        probes = selection::reaching(probes, capabilities);
-    }
+    let is_default = |card: &Card| asked.connections.iter().any(|choice| is_default_probe(card, *choice));
+    let probes = selection::candidates_if(knobs, "transport", capabilities, is_default)?;
     let probe = |card: &Card| Case::of(Flow::ping_pong(card.name).in_role(FlowRole::Probe));
     Combinations::default()
         .each(knobs.values("size"), |case, size: u64| case.primary_mut().load.set_sizes(size, size))
@@ -382,11 +379,7 @@ fn load_waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
 }
 
 fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>>, Refused> {
-    let mut carriers = selection::candidates(knobs, "load-transport", capabilities)?;
-    if !knobs.is_given("load-transport") {
-        carriers.retain(|candidate| candidate.card.is_reference);
-        carriers = selection::reaching(carriers, capabilities);
-    }
+    let carriers = selection::candidates_if(knobs, "load-transport", capabilities, |card| card.is_reference)?;
     let ups: Vec<Flow> = carriers.into_iter().flat_map(|candidate| flows_up(knobs, candidate)).collect();
     let ways = knobs.choices("load", LoadWays::ALL);
     let loads = ways.into_iter().flat_map(|way| ups.iter().map(move |up| in_directions(up, way)));

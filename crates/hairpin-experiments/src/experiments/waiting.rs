@@ -15,19 +15,18 @@ use super::round_trip;
 use crate::budget;
 use crate::combinations::Combinations;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, count, joined};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::one_way;
-use crate::quantity::MAX_MESSAGES;
 use crate::selection;
 use crate::sequence;
-use crate::shared::{self, AUTO};
+use crate::shared;
 
 pub const WAITING: Experiment = Experiment {
     name: "waiting",
     question: "How should a program wait for its messages?",
-    knobs: KNOBS,
+    knobs: &joined::<{ count(KNOBS) }>(KNOBS),
     plan,
     repeats: |case| {
         let flow = case.primary();
@@ -40,49 +39,27 @@ pub const WAITING: Experiment = Experiment {
 /// The transports that are measured by default.
 const TRANSPORTS: &[&str] = &["tcp"];
 
-const KNOBS: &[Knob] = &[
-    shared::TRANSPORT.help("Transports, separated by commas, or all [default: tcp]"),
-    shared::WAITING
-        .help("How both ends wait, such as block, epoll, spin or uring, or all")
-        .or(&["all"])
-        .print(|repeat| repeat.values("all", |case| Some(case.ends.waiting.to_string()))),
-    Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: one_way::MAX_CONNECTIONS })
-        .help("Connections of each end, up to 1000; messages use them in turn")
-        .many()
-        .or(&["1", "100"])
-        .print(|repeat| repeat.values("", |case| Some(case.primary().connections.to_string()))),
-    shared::PLACEMENT.or(&["cross-cpu"]),
-    shared::SCHEDULING,
-    shared::TIMER_SLACK.help("How late the kernel may end the client's waits that have a time-out [default: 1ns]"),
-    shared::ENDS,
-    Knob::new("size", "BYTES", shared::SIZE)
-        .help("Size of each message and of its answer")
-        .many()
-        .or(&["4"])
-        .print(|repeat| repeat.values("4", |case| Some(case.primary().load.size_bytes().to_string()))),
-    shared::OPTION,
-    shared::LINK,
-    shared::SYSCTL,
-    shared::CPU_IDLE,
-    Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
-        .help("Messages measured in each round [default: 1250; over a link as many as fit 1s]"),
-    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),
-    budget::ROUNDS,
-    budget::OVER,
-    budget::UNTIL,
-    budget::AT_MOST,
-    budget::QUICK,
-    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
-        .help("Warm-up of each round, messages or a time; auto: 40ms where CPUs may sleep, else 500 messages")
-        .or(&[AUTO])
-        .print(shared::print_warm_up),
-    shared::SEED,
-    shared::TIMEOUT,
-    shared::KEEP_SAMPLES,
-    shared::KEEP_LINK_LOG,
-    shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
-    shared::REPLICATE,
+const KNOBS: &[&[Knob]] = &[
+    &[
+        shared::TRANSPORT.help("Transports, separated by commas, or all [default: tcp]"),
+        shared::WAITING
+            .help("How both ends wait, such as block, epoll, spin or uring, or all")
+            .or(&["all"])
+            .print(|repeat| repeat.values("all", |case| Some(case.ends.waiting.to_string()))),
+        one_way::CONNECTIONS.help("Connections of each end, up to 1000; messages use them in turn").or(&["1", "100"]),
+        shared::PLACEMENT.or(&["cross-cpu"]),
+        shared::SCHEDULING,
+        shared::TIMER_SLACK
+            .help("How late the kernel may end the client's waits that have a time-out [default: 1ns]"),
+        shared::ENDS,
+        round_trip::SIZE.help("Size of each message and of its answer"),
+    ],
+    shared::CIRCUMSTANCES,
+    &[round_trip::COUNT, shared::DURATION],
+    budget::BLOCKS_UNTIL,
+    &[round_trip::WARM_UP],
+    shared::RUN,
+    &[shared::REPLICATE],
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
