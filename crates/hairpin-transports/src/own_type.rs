@@ -21,21 +21,14 @@ pub fn over_own_type<T: OverWire>(wire: &mut dyn Wire, task: T) -> T::Answer {
         use crate::linux::wires::pipe::PipeWire;
         use crate::linux::wires::socket::SocketWire;
 
-        if let Some(wire) = downcast::<SocketWire>(wire) {
-            return task.run(wire);
+        macro_rules! run_as {
+            ($($own:ty),+) => {
+                $(if let Some(wire) = downcast::<$own>(wire) {
+                    return task.run(wire);
+                })+
+            };
         }
-        if let Some(wire) = downcast::<PipeWire>(wire) {
-            return task.run(wire);
-        }
-        if let Some(wire) = downcast::<EpolledWire>(wire) {
-            return task.run(wire);
-        }
-        if let Some(wire) = downcast::<SpinThenBlockWire>(wire) {
-            return task.run(wire);
-        }
-        if let Some(wire) = downcast::<UringWire>(wire) {
-            return task.run(wire);
-        }
+        run_as!(SocketWire, PipeWire, EpolledWire, SpinThenBlockWire, UringWire);
     }
     task.run(wire)
 }

@@ -66,15 +66,13 @@ const MIN_OPENING_TIMEOUT_ACROSS_A_LINK: Duration = Duration::from_secs(10);
 impl Setup {
     /// Both ends are on this host, at any port, with default options and an all-zero cookie.
     pub fn new(waiting: Waiting, timeout: Duration, largest_message: usize) -> Self {
-        let (options, binding) = (Options::default(), Binding::default());
-        let cookie = Cookie::default();
         Self {
-            options,
+            options: Options::default(),
             waiting,
             timeout,
             largest_message,
             port: 0,
-            cookie,
+            cookie: Cookie::default(),
             codes: None,
             server: None,
             has_answers: false,
@@ -83,7 +81,7 @@ impl Setup {
             connections: 1,
             opening: None,
             hello_ns: None,
-            binding,
+            binding: Binding::default(),
             foreign: None,
         }
     }

@@ -146,8 +146,7 @@ pub trait Wire: Send {
     /// # Errors
     /// As [`Wire::send`], without the time-out.
     fn try_send(&mut self, _bytes: &[u8]) -> Result<usize, WireError> {
-        let source = std::io::ErrorKind::Unsupported.into();
-        Err(WireError::System { operation: "send without waiting", source })
+        Err(unsupported("send without waiting"))
     }
 
     /// Like [`Wire::try_send`], for contiguous messages of `size` bytes each: one system call for up to
@@ -207,7 +206,7 @@ pub trait Wire: Send {
     /// # Errors
     /// [`WireError::System`], of kind `Unsupported` if the transport cannot send files ([`Card::sends_files`]).
     fn load_file(&mut self, _content: &[u8]) -> Result<(), WireError> {
-        Err(no_files("load a file"))
+        Err(unsupported("load a file"))
     }
 
     /// Sends the bytes `from..to` of the file with one sendfile(2) call. Returns the number of bytes sent. With
@@ -217,7 +216,7 @@ pub trait Wire: Send {
     /// # Errors
     /// As [`Wire::try_send`] and [`Wire::load_file`]; of kind `InvalidInput` if the range is outside of the file.
     fn send_file(&mut self, _from: usize, _to: usize, _may_wait: bool) -> Result<usize, WireError> {
-        Err(no_files("send a file"))
+        Err(unsupported("send a file"))
     }
 
     /// Number of calls to [`Wire::send_batch`] whose memory the kernel may still read. Changing this memory now would
@@ -301,7 +300,7 @@ pub trait Wire: Send {
     /// # Errors
     /// [`WireError::System`] if the kernel does not stamp this wire, or refuses.
     fn stamp_arrivals(&mut self) -> Result<(), WireError> {
-        Err(WireError::System { operation: "request time stamps", source: std::io::ErrorKind::Unsupported.into() })
+        Err(unsupported("request time stamps"))
     }
 
     /// The kernel's time stamps of this wire; `None` if the kernel does not stamp it.
@@ -336,7 +335,7 @@ pub trait Runtime {
 /// A task of a [`Runtime`].
 pub type Task<'t> = Pin<&'t mut (dyn Future<Output = ()> + Send + 't)>;
 
-fn no_files(operation: &'static str) -> WireError {
+fn unsupported(operation: &'static str) -> WireError {
     WireError::System { operation, source: std::io::ErrorKind::Unsupported.into() }
 }
 
@@ -431,7 +430,7 @@ pub trait KernelStamps {
     /// Requests stamps for single messages, instead of all: sent by [`KernelStamps::send_stamped`], and received by
     /// [`KernelStamps::receive`]. Other messages take the wire's ordinary calls.
     fn begin_for_messages(&mut self) -> Result<(), WireError> {
-        Err(WireError::System { operation: "request time stamps", source: std::io::ErrorKind::Unsupported.into() })
+        Err(unsupported("request time stamps"))
     }
 
     /// Like [`Wire::send`], and requests the stamps of this message.

@@ -20,7 +20,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::http1::HTTP1;
-use crate::library::http::{Client, Outgoing, Sender, Service, accept, connect, is_closed, status, text};
+use crate::library::http::{Client, Outgoing, Sender, Service, accept, connect, failure, status, text};
 use crate::library::identity::SERVER_NAME;
 use crate::library::mailbox::Mailbox;
 use crate::library::port::Form;
@@ -158,7 +158,7 @@ async fn deliver_lines(mut body: Incoming, to: &Mailbox) -> Result<(), Option<St
     let mut parts = Parts::default();
     while to.room().await {
         let Some(frame) = body.frame().await else { break };
-        let frame = frame.map_err(|error| (!is_closed(&error)).then(|| text(&error)))?;
+        let frame = frame.map_err(|error| failure(&error))?;
         let Ok(mut data) = frame.into_data() else { continue };
         while let Some(line) = parts.line(&mut data)? {
             to.deliver(to.decode(|| decode(&line))?).await;
@@ -230,7 +230,7 @@ impl RestSender {
         *request.uri_mut() = Uri::from_static(PATH);
         request.headers_mut().insert(HOST, HeaderValue::from_static(SERVER_NAME));
         request.headers_mut().insert(CONTENT_TYPE, content.clone());
-        let response = self.send(request).await.map_err(|error| (!is_closed(&error)).then(|| text(&error)))?;
+        let response = self.send(request).await.map_err(|error| failure(&error))?;
         match response.status() {
             StatusCode::OK | StatusCode::NO_CONTENT => Ok(response),
             refused => Err(Some(format!("the server answered {refused}"))),

@@ -228,13 +228,6 @@ const READS_PER_CHECK: u32 = 1024;
 /// Longest sleep with a timer before checking that the other process is alive.
 const MAX_SLEEP: Duration = Duration::from_millis(200);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WaitOutcome {
-    Ready,
-    TimedOut,
-    Closed,
-}
-
 impl ShmWire {
     fn new(ends: RingEnd, setup: &Setup) -> Result<Self, TransportError> {
         let error = |source| {
@@ -290,33 +283,35 @@ impl ShmWire {
         }
     }
 
-    /// Waits until `is_ready` returns true. `asleep` is the word with which a blocking end announces its sleep.
+    /// Waits until `is_ready` returns true; false after the time-out. `asleep` is the word with which a blocking end
+    /// announces its sleep.
     fn wait_until(
         &mut self,
         asleep: usize,
         deadline: Deadline,
         is_ready: impl Fn(&mut Self) -> bool,
-    ) -> Result<WaitOutcome, WireError> {
-        match self.waiting {
-            Waiting::Spin => Ok(self.spin(deadline, is_ready)),
-            _ => self.sleep(asleep, deadline, is_ready),
+    ) -> Result<bool, WireError> {
+        if self.waiting == Waiting::Spin {
+            return self.spin(deadline, is_ready);
         }
+        let slept = self.sleep(asleep, deadline, is_ready);
+        self.ends.map.word(asleep).store(0, Relaxed);
+        slept
     }
 
-    fn spin(&mut self, mut deadline: Deadline, is_ready: impl Fn(&mut Self) -> bool) -> WaitOutcome {
+    fn spin(&mut self, mut deadline: Deadline, is_ready: impl Fn(&mut Self) -> bool) -> Result<bool, WireError> {
         let mut reads = 0_u32;
         loop {
             for _ in 0..TRIES_PER_CLOCK_READ {
                 if is_ready(self) {
-                    return WaitOutcome::Ready;
+                    return Ok(true);
                 }
             }
             reads += 1;
             let gone = self.ends.peer_has_closed()
                 || reads.is_multiple_of(READS_PER_CHECK) && self.ends.peer.as_ref().is_some_and(Process::has_ended);
             if gone {
-                // The other end may have sent a message before it closed.
-                return if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed };
+                return self.on_closed(is_ready);
             }
             if deadline.left().is_none() {
                 return self.on_time_out(is_ready);
@@ -329,33 +324,34 @@ impl ShmWire {
         asleep: usize,
         mut deadline: Deadline,
         is_ready: impl Fn(&mut Self) -> bool,
-    ) -> Result<WaitOutcome, WireError> {
+    ) -> Result<bool, WireError> {
         loop {
             self.ends.map.word(asleep).store(1, Relaxed);
             fence(SeqCst);
             if is_ready(self) {
-                self.clear_asleep(asleep);
-                return Ok(WaitOutcome::Ready);
+                return Ok(true);
             }
             if self.ends.peer_has_closed() {
-                self.clear_asleep(asleep);
-                return Ok(if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed });
+                return self.on_closed(is_ready);
             }
             let woken = self.sleep_once(asleep, deadline.running())?;
             if is_ready(self) {
                 self.late_wakes += u64::from(woken != Awake::LookAgain);
-                self.clear_asleep(asleep);
-                return Ok(WaitOutcome::Ready);
+                return Ok(true);
             }
             if woken != Awake::LookAgain && self.ends.peer_is_gone() {
-                self.clear_asleep(asleep);
-                return Ok(if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed });
+                return self.on_closed(is_ready);
             }
             if deadline.left().is_none() {
-                self.clear_asleep(asleep);
-                return Ok(self.on_time_out(is_ready));
+                return self.on_time_out(is_ready);
             }
         }
+    }
+
+    /// The other end may have sent a message, or made room, before it closed.
+    #[cold]
+    fn on_closed(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> Result<bool, WireError> {
+        if is_ready(self) { Ok(true) } else { Err(WireError::Closed) }
     }
 
     /// Sleeps once, until woken, interrupted or `at_most` has passed. With `None`, no timer is set, since a timer would
@@ -368,20 +364,11 @@ impl ShmWire {
         futex::wait(self.ends.map.word(asleep), 1, at_most.map(|most| most.min(MAX_SLEEP))).map_err(system)
     }
 
-    fn clear_asleep(&self, asleep: usize) {
-        self.ends.map.word(asleep).store(0, Relaxed);
-    }
-
     /// Ends a wait at its time-out. Also checks whether the other end has ended, since the time-out may be shorter than
     /// the interval of these checks.
     #[cold]
-    fn on_time_out(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> WaitOutcome {
-        let gone = self.ends.peer_is_gone();
-        match (is_ready(self), gone) {
-            (true, _) => WaitOutcome::Ready,
-            (false, true) => WaitOutcome::Closed,
-            (false, false) => WaitOutcome::TimedOut,
-        }
+    fn on_time_out(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> Result<bool, WireError> {
+        if self.ends.peer_is_gone() { self.on_closed(is_ready) } else { Ok(is_ready(self)) }
     }
 }
 
@@ -390,10 +377,8 @@ impl Wire for ShmWire {
         self.check(message)?;
         if !self.has_room() {
             let deadline = Deadline::new(self.timeout);
-            match self.wait_until(self.rings.producer_asleep(), deadline, Self::has_room)? {
-                WaitOutcome::Ready => {}
-                WaitOutcome::TimedOut => return Err(Deadline::timed_out("send", self.timeout)),
-                WaitOutcome::Closed => return Err(WireError::Closed),
+            if !self.wait_until(self.rings.producer_asleep(), deadline, Self::has_room)? {
+                return Err(Deadline::timed_out("send", self.timeout));
             }
         }
         self.rings.push(&self.ends.map, message);
@@ -411,10 +396,8 @@ impl Wire for ShmWire {
                 }
             }
             let deadline = Deadline::new(self.timeout);
-            match self.wait_until(self.rings.consumer_asleep(), deadline, |wire| wire.is_ready())? {
-                WaitOutcome::Ready => {}
-                WaitOutcome::TimedOut => return Err(Deadline::timed_out("receive", self.timeout)),
-                WaitOutcome::Closed => return Err(WireError::Closed),
+            if !self.wait_until(self.rings.consumer_asleep(), deadline, |wire| wire.is_ready())? {
+                return Err(Deadline::timed_out("receive", self.timeout));
             }
         }
     }
@@ -445,8 +428,10 @@ impl Wire for ShmWire {
             return Ok(true);
         }
         let asleep = self.rings.consumer_asleep();
-        self.wait_until(asleep, Deadline::from_now(at_most), |wire| wire.is_ready())
-            .map(|waited| waited != WaitOutcome::TimedOut)
+        match self.wait_until(asleep, Deadline::from_now(at_most), |wire| wire.is_ready()) {
+            Err(WireError::Closed) => Ok(true),
+            waited => waited,
+        }
     }
 
     fn effective(&self) -> Vec<Fact> {

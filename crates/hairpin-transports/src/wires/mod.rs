@@ -99,6 +99,11 @@ pub(crate) fn second_connection(transport: &'static str) -> TransportError {
     TransportError::Unsupported { transport, what: Unsupported::SecondConnection }
 }
 
+/// Returns the error of a connection that carries one wire only.
+pub(crate) fn second_wire(transport: &'static str) -> TransportError {
+    TransportError::Unsupported { transport, what: Unsupported::SecondWire }
+}
+
 /// A time-out and its start time.
 #[derive(Debug)]
 pub(crate) struct Deadline {

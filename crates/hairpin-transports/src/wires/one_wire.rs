@@ -1,6 +1,7 @@
 //! A connection that carries one wire.
 
-use crate::wire::{Connection, TransportError, Unsupported, Wire};
+use crate::wire::{Connection, TransportError, Wire};
+use crate::wires::second_wire;
 
 /// A connection whose only wire is the connection itself.
 pub(crate) struct OneWire {
@@ -21,8 +22,7 @@ impl OneWire {
 
 impl Connection for OneWire {
     fn open(&mut self) -> Result<Box<dyn Wire>, TransportError> {
-        let what = Unsupported::SecondWire;
-        self.wire.take().ok_or(TransportError::Unsupported { transport: self.transport, what })
+        self.wire.take().ok_or_else(|| second_wire(self.transport))
     }
 
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError> {

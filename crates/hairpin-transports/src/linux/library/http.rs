@@ -16,15 +16,15 @@ use hyper::rt::Executor;
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::identity::{Identity, SERVER_NAME};
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, Mailboxes};
 use super::port::{Driven, Form};
 use super::runtime::{Handle, Runtime};
 use super::socket_io::SocketIo;
 use crate::linux::wires::port::Port;
 use crate::linux::wires::socket_kind::Connected;
-use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
-use crate::wires::failed;
+use crate::wire::{Connection, Setup, TransportError, Wire};
 use crate::wires::layer::handshake_failed;
+use crate::wires::{failed, second_wire};
 
 /// Maximum streams of a connection.
 const MAX_STREAMS: usize = 10_000;
@@ -121,36 +121,19 @@ pub(crate) trait Sender: Send + Sized + 'static {
     /// Sends what the wire sends, and delivers the answers, until the wire is closed. Fails with why the connection ended, unless
     /// the other end just closed it.
     fn run(client: Client<Self>, has_answers: bool) -> impl Future<Output = Result<(), Option<String>>> + Send {
-        async move {
-            let ended = client.run(has_answers).await;
-            ended.map_err(|error| error.filter(|error| !is_closed(error)).map(|error| text(&error)))
-        }
+        async move { client.run(has_answers).await.map_err(|error| error.and_then(|error| failure(&error))) }
     }
 }
 
-/// The mailboxes of a connection.
-#[derive(Clone, Default)]
-pub(crate) struct Mailboxes(Arc<Mutex<Vec<Mailbox>>>);
+/// Notes that the connection has ended.
+fn on_gone(mailboxes: &Mailboxes, result: Result<(), hyper::Error>) {
+    let failure = result.err().and_then(|error| failure(&error));
+    mailboxes.each(|mailbox| mailbox.on_gone(failure.clone()));
+}
 
-impl Mailboxes {
-    fn get(&self, index: usize) -> Mailbox {
-        let mut mailboxes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while mailboxes.len() <= index {
-            mailboxes.push(Mailbox::default());
-        }
-        mailboxes[index].clone()
-    }
-
-    /// Calls `call` with each.
-    pub(crate) fn each(&self, call: impl FnMut(&Mailbox)) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(call);
-    }
-
-    /// Notes that the connection has ended.
-    fn on_gone(&self, result: Result<(), hyper::Error>) {
-        let failure = result.err().filter(|error| !is_closed(error)).map(|error| text(&error));
-        self.each(|mailbox| mailbox.on_gone(failure.clone()));
-    }
+/// Why a connection ended, unless the other end just closed it.
+pub(crate) fn failure(error: &hyper::Error) -> Option<String> {
+    (!is_closed(error)).then(|| text(error))
 }
 
 /// Whether the other end has just closed the connection.
@@ -199,7 +182,7 @@ where
 {
     let mut runtime = runtime(&connected)?;
     let handshake = handshake(socket_io(&mut runtime, &connected)?, runtime.handle());
-    established(runtime, connected, handshake, Mailboxes::on_gone)
+    established(runtime, connected, handshake, on_gone)
 }
 
 /// Notes the end of a connection.
@@ -243,7 +226,7 @@ where
     let (handle, mailboxes) = (runtime.handle(), Mailboxes::default());
     let service = Service { mailboxes: mailboxes.clone(), handle: handle.clone() };
     let (connection, ended) = (serve(io, handle.clone(), service), mailboxes.clone());
-    handle.spawn(Box::pin(async move { ended.on_gone(connection.await) }));
+    handle.spawn(Box::pin(async move { on_gone(&ended, connection.await) }));
     let driven = driven(runtime, connected);
     Ok(Box::new(HttpConnection { driven, sender: None::<S>, carries_several, mailboxes, next: 0, setup }))
 }
@@ -274,16 +257,14 @@ fn driven(runtime: Runtime, connected: Connected<'_>) -> Arc<Driven> {
 
 impl<S: Sender> Connection for HttpConnection<S> {
     fn open(&mut self) -> Result<Box<dyn Wire>, TransportError> {
-        let transport = self.driven.kind.transport;
-        let second = || TransportError::Unsupported { transport, what: Unsupported::SecondWire };
-        let sender = self.sender.take().ok_or_else(second)?;
+        let sender = self.sender.take().ok_or_else(|| second_wire(self.driven.kind.transport))?;
         self.sender = sender.another();
         let index = self.next;
         self.next += 1;
         let mailbox = self.mailboxes.get(index);
-        let opens_with_message = self.setup.opens_with_message;
         let scheme = if self.driven.kind.encrypted.is_some() { "https" } else { "http" };
         let origin = format!("{scheme}://{SERVER_NAME}");
+        let opens_with_message = self.setup.opens_with_message;
         let client = Client { sender, mailbox: mailbox.clone(), index, origin, opens_with_message };
         let (failed, answers) = (mailbox.clone(), self.setup.has_answers);
         self.driven.handle().spawn(Box::pin(async move {
@@ -297,8 +278,7 @@ impl<S: Sender> Connection for HttpConnection<S> {
 
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError> {
         if self.next > 0 && !self.carries_several {
-            let transport = self.driven.kind.transport;
-            return Err(TransportError::Unsupported { transport, what: Unsupported::SecondWire });
+            return Err(second_wire(self.driven.kind.transport));
         }
         let mailbox = self.mailboxes.get(self.next);
         if !self.setup.opens_with_message {
@@ -393,7 +373,7 @@ impl Service {
             Method::POST => {
                 mailbox.on_opened();
                 if let Err(error) = deliver(request.into_body(), &mailbox).await {
-                    mailbox.on_gone((!is_closed(&error)).then(|| text(&error)));
+                    mailbox.on_gone(failure(&error));
                     return Err(text(&error));
                 }
                 match mailbox.outgoing().await {
@@ -407,7 +387,7 @@ impl Service {
                 self.handle.spawn(Box::pin(async move {
                     match deliver(body, &to).await {
                         Ok(()) => to.on_end(),
-                        Err(error) => to.on_gone((!is_closed(&error)).then(|| text(&error))),
+                        Err(error) => to.on_gone(failure(&error)),
                     }
                 }));
                 Ok(Response::new(Outgoing::Stream(mailbox)))

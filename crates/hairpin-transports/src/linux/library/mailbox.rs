@@ -68,6 +68,29 @@ impl Queue {
     }
 }
 
+/// The mailboxes of a connection, by the number of their wire.
+#[derive(Clone, Default)]
+pub(crate) struct Mailboxes(Arc<Mutex<Vec<Mailbox>>>);
+
+impl Mailboxes {
+    fn lock(&self) -> MutexGuard<'_, Vec<Mailbox>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mailbox with this number, whose wire may not be open yet.
+    pub(crate) fn get(&self, index: usize) -> Mailbox {
+        let mut mailboxes = self.lock();
+        while mailboxes.len() <= index {
+            mailboxes.push(Mailbox::default());
+        }
+        mailboxes[index].clone()
+    }
+
+    pub(crate) fn each(&self, call: impl FnMut(&Mailbox)) {
+        self.lock().iter().for_each(call);
+    }
+}
+
 /// The side of the futures.
 impl Mailbox {
     fn lock(&self) -> MutexGuard<'_, State> {

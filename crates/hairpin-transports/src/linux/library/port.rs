@@ -64,17 +64,14 @@ impl Driven {
         let error = |why: String| failed("open", "a stream", io::Error::other(why), "see the cause at the other end");
         let mut runtime = self.lock();
         runtime.drive(true, true);
-        let mut deadline = Deadline::new(setup.opening_timeout());
-        while !mailbox.is_opened().map_err(error)? {
-            let Some(left) = deadline.left() else {
-                return Err(TransportError::TimedOut { what: "opened its stream", after: setup.opening_timeout() });
-            };
-            match runtime.park(slice(left)) {
-                Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => {}
-                parked => parked.map_err(|source| failed("wait for", "the other end", source, ""))?,
-            }
+        let timeout = setup.opening_timeout();
+        let opened = runtime.park_until(Deadline::new(timeout), |_| {
+            mailbox.is_opened().map(|opened| opened.then_some(())).transpose()
+        });
+        match opened.map_err(|source| failed("wait for", "the other end", source, ""))? {
+            Some(opened) => opened.map_err(error),
+            None => Err(TransportError::TimedOut { what: "opened its stream", after: timeout }),
         }
-        Ok(())
     }
 
     /// Returns the wire of this mailbox, for messages of up to `limit` bytes.
@@ -289,14 +286,8 @@ impl Drop for LibraryPort {
     /// Lets the library send what was put.
     fn drop(&mut self) {
         self.begin_close();
-        let mut runtime = self.connection.lock();
-        let mut deadline = Deadline::from_now(self.closing_timeout);
-        while !self.mailbox.is_finished() || runtime.wants_write() {
-            let Some(left) = deadline.left() else { return };
-            if runtime.park(slice(left)).is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
-                return;
-            }
-        }
+        let is_sent = |runtime: &Runtime| (self.mailbox.is_finished() && !runtime.wants_write()).then_some(());
+        drop(self.connection.lock().park_until(Deadline::from_now(self.closing_timeout), is_sent));
     }
 }
 

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use hairpin_model::flow::Opening;
 use hairpin_model::options::OptionName;
@@ -22,13 +22,13 @@ use quinn::{
 };
 
 use super::identity::{Identity, SERVER_NAME};
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, Mailboxes};
 use super::port::{Driven, Form};
 use super::quic_io::{Established, Traffic, new_endpoint};
 use super::runtime::{Handle, Runtime};
 use crate::linux::wires::socket_kind::Connected;
-use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
-use crate::wires::failed;
+use crate::wire::{Connection, Setup, TransportError, Wire};
+use crate::wires::{failed, second_wire};
 
 /// Maximum streams of a connection.
 const MAX_STREAMS: u32 = 10_000;
@@ -90,7 +90,7 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     let (connection, endpoint) = opened.map_err(error)?;
     drop(established.set(connection.clone()));
     let driven = driven(runtime, connected, &connection, endpoint, chosen);
-    let accepted = Accepted::default();
+    let accepted = Mailboxes::default();
     if end == End::Server {
         identity.on_accepted().map_err(error)?;
         let (streams, spawner) = (accepted.clone(), handle.clone());
@@ -206,18 +206,17 @@ fn endpoint(
     established: &Established,
     identity: &Identity,
 ) -> io::Result<(Endpoint, Traffic, Option<ClientConfig>, [Fact; 2])> {
-    let (client_config, server_config) = (Arc::clone(&identity.client), Arc::clone(&identity.server));
     let (transport, chosen) = transport_config(setup, end, handle)?;
     let (mut server, mut client) = (None, None);
     match end {
         End::Client => {
-            let crypto = QuicClientConfig::try_from(client_config).map_err(io::Error::other)?;
+            let crypto = QuicClientConfig::try_from(Arc::clone(&identity.client)).map_err(io::Error::other)?;
             let mut config = ClientConfig::new(Arc::new(crypto));
             config.transport_config(transport);
             client = Some(config);
         }
         End::Server => {
-            let crypto = QuicServerConfig::try_from(server_config).map_err(io::Error::other)?;
+            let crypto = QuicServerConfig::try_from(Arc::clone(&identity.server)).map_err(io::Error::other)?;
             let mut config = ServerConfig::with_crypto(Arc::new(crypto));
             config.transport_config(transport);
             server = Some(config);
@@ -242,47 +241,6 @@ fn statistics(connection: &quinn::Connection) -> [Fact; 6] {
     .map(|(name, count)| Fact::number(name, count as f64))
 }
 
-/// The mailboxes of accepted streams that have no wire yet.
-#[derive(Clone, Default)]
-struct Accepted(Arc<Mutex<AcceptedState>>);
-
-#[derive(Default)]
-struct AcceptedState {
-    mailboxes: Vec<Mailbox>,
-    /// Streams opened by the other end.
-    opened: usize,
-}
-
-impl Accepted {
-    /// The mailbox of the stream with this index, which may not be open yet.
-    fn get(&self, index: usize) -> Mailbox {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while state.mailboxes.len() <= index {
-            state.mailboxes.push(Mailbox::default());
-        }
-        state.mailboxes[index].clone()
-    }
-
-    fn is_full(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).opened >= MAX_STREAMS as usize
-    }
-
-    /// The mailbox of the next stream that the other end opens.
-    fn next(&self) -> Mailbox {
-        let index = {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            state.opened += 1;
-            state.opened - 1
-        };
-        self.get(index)
-    }
-
-    fn on_gone(&self, error: &ConnectionError) {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.mailboxes.iter().for_each(|mailbox| mailbox.on_gone(failure(error)));
-    }
-}
-
 /// Why a connection ended, unless the other end just closed it.
 fn failure(error: &ConnectionError) -> Option<String> {
     let is_closed = matches!(error, ConnectionError::ApplicationClosed(_) | ConnectionError::LocallyClosed);
@@ -291,26 +249,28 @@ fn failure(error: &ConnectionError) -> Option<String> {
 
 async fn accept_streams(
     connection: quinn::Connection,
-    accepted: Accepted,
+    accepted: Mailboxes,
     handle: Handle,
     carrier: Carrier,
     opens_with_message: bool,
 ) {
+    let mut count = 0;
     let error = loop {
         match connection.accept_bi().await {
             // Mailboxes stay, also those of streams that have ended.
-            Ok(_) if accepted.is_full() => {
+            Ok(_) if count == MAX_STREAMS as usize => {
                 connection.close(0_u32.into(), b"too many streams");
             }
             Ok((send, receive)) => {
-                let mailbox = accepted.next();
+                let mailbox = accepted.get(count);
+                count += 1;
                 let stream = Stream { connection: connection.clone(), mailbox, carrier, handle: handle.clone() };
                 handle.spawn(Box::pin(stream.serve(send, receive, opens_with_message)));
             }
             Err(error) => break error,
         }
     };
-    accepted.on_gone(&error);
+    accepted.each(|mailbox| mailbox.on_gone(failure(&error)));
 }
 
 /// One stream, or the datagrams of a connection, whose stream then only says how long they last.
@@ -369,6 +329,10 @@ async fn write_stream(mut send: SendStream, mailbox: Mailbox) {
             Err(error) => return mailbox.on_gone(Some(error.to_string())),
         }
     }
+    finish(send, &mailbox).await;
+}
+
+async fn finish(mut send: SendStream, mailbox: &Mailbox) {
     // The other end has all data once it has acknowledged the end of the stream.
     if send.finish().is_ok() {
         drop(send.stopped().await);
@@ -387,7 +351,7 @@ async fn read_stream(mut receive: RecvStream, mailbox: Mailbox) {
     }
 }
 
-async fn write_datagrams(connection: quinn::Connection, mut send: SendStream, mailbox: Mailbox) {
+async fn write_datagrams(connection: quinn::Connection, send: SendStream, mailbox: Mailbox) {
     while let Some(message) = mailbox.outgoing().await {
         match connection.send_datagram_wait(message).await {
             Ok(()) => {}
@@ -395,10 +359,7 @@ async fn write_datagrams(connection: quinn::Connection, mut send: SendStream, ma
             Err(error) => return mailbox.on_gone(Some(error.to_string())),
         }
     }
-    if send.finish().is_ok() {
-        drop(send.stopped().await);
-    }
-    mailbox.on_all_sent();
+    finish(send, &mailbox).await;
 }
 
 async fn read_datagrams(connection: quinn::Connection, mailbox: Mailbox) {
@@ -415,7 +376,7 @@ struct QuicConnection {
     driven: Arc<Driven>,
     connection: quinn::Connection,
     carrier: Carrier,
-    accepted: Accepted,
+    accepted: Mailboxes,
     next: usize,
     setup: Setup,
 }
@@ -424,17 +385,16 @@ impl QuicConnection {
     fn wire(&mut self, mailbox: Mailbox) -> Result<Box<dyn Wire>, TransportError> {
         self.driven.wait_until_opened(&mailbox, &self.setup)?;
         self.next += 1;
-        let form = if self.carrier == Carrier::Streams { Form::Bytes } else { Form::Messages };
-        let limit = if self.carrier == Carrier::Streams { usize::MAX } else { MAX_DATAGRAM_BYTES };
+        let (form, limit) = match self.carrier {
+            Carrier::Streams => (Form::Bytes, usize::MAX),
+            Carrier::Datagrams => (Form::Messages, MAX_DATAGRAM_BYTES),
+        };
         self.driven.wire(mailbox, form, limit, &self.setup)
     }
 
     fn check_next(&self) -> Result<(), TransportError> {
-        if self.next == 0 || self.carrier == Carrier::Streams {
-            return Ok(());
-        }
-        let transport = self.driven.kind.transport;
-        Err(TransportError::Unsupported { transport, what: Unsupported::SecondWire })
+        let is_allowed = self.next == 0 || self.carrier == Carrier::Streams;
+        if is_allowed { Ok(()) } else { Err(second_wire(self.driven.kind.transport)) }
     }
 }
 

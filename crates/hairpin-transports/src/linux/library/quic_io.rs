@@ -32,7 +32,7 @@ pub(crate) fn new_endpoint(
     let state = UdpSocketState::new(UdpSockRef::from(handle.socket()))?;
     let traffic = Traffic::default();
     let socket = Arc::new(QuicSocket { handle: handle.clone(), state, established, traffic: traffic.clone() });
-    let runtime = Arc::new(QuicRuntime(handle.clone()));
+    let runtime = Arc::new(handle.clone());
     let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
     Ok((endpoint, traffic))
 }
@@ -61,22 +61,19 @@ impl Traffic {
     }
 }
 
-/// The runtime that quinn asks for.
-struct QuicRuntime(Handle);
-
-impl fmt::Debug for QuicRuntime {
+impl fmt::Debug for Handle {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("QuicRuntime")
+        out.write_str("Handle")
     }
 }
 
-impl quinn::Runtime for QuicRuntime {
+impl quinn::Runtime for Handle {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        Box::pin(Timer { handle: self.0.clone(), at, key: None, waker: Waker::noop().clone() })
+        Box::pin(Timer { handle: self.clone(), at, key: None, waker: Waker::noop().clone() })
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.0.spawn(future);
+        Self::spawn(self, future);
     }
 
     fn wrap_udp_socket(&self, _socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
@@ -84,18 +81,13 @@ impl quinn::Runtime for QuicRuntime {
     }
 }
 
+#[derive(Debug)]
 struct Timer {
     handle: Handle,
     at: Instant,
     /// The timer that is set, and what it wakes.
     key: Option<(Instant, u64)>,
     waker: Waker,
-}
-
-impl fmt::Debug for Timer {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Timer at {:?}", self.at)
-    }
 }
 
 impl Timer {
@@ -135,6 +127,7 @@ impl Drop for Timer {
 /// The connection, once it exists.
 pub(crate) type Established = Arc<OnceLock<quinn::Connection>>;
 
+#[derive(Debug)]
 struct QuicSocket {
     handle: Handle,
     state: UdpSocketState,
@@ -143,15 +136,9 @@ struct QuicSocket {
     traffic: Traffic,
 }
 
-impl fmt::Debug for QuicSocket {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("QuicSocket")
-    }
-}
-
 impl AsyncUdpSocket for QuicSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Poller(self.handle.clone()))
+        Box::pin(self.handle.clone())
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
@@ -202,16 +189,8 @@ impl AsyncUdpSocket for QuicSocket {
     }
 }
 
-struct Poller(Handle);
-
-impl fmt::Debug for Poller {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Poller")
-    }
-}
-
-impl UdpPoller for Poller {
+impl UdpPoller for Handle {
     fn poll_writable(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_may_send(context)
+        self.poll_may_send(context)
     }
 }

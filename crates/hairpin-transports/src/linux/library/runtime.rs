@@ -177,9 +177,17 @@ impl Runtime {
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         }));
         self.drive(true, true);
-        let mut deadline = Deadline::new(timeout);
+        self.park_until(Deadline::new(timeout), |_| take())
+    }
+
+    /// Drives the futures until `outcome` returns a value; `None` after the deadline.
+    pub(crate) fn park_until<T>(
+        &mut self,
+        mut deadline: Deadline,
+        outcome: impl Fn(&Self) -> Option<T>,
+    ) -> io::Result<Option<T>> {
         loop {
-            if let Some(value) = take() {
+            if let Some(value) = outcome(self) {
                 return Ok(Some(value));
             }
             let Some(left) = deadline.left() else { return Ok(None) };

@@ -16,8 +16,8 @@ use crate::library::quic::{MAX_READ_BYTES, PROTOCOL, driven, transport_config};
 use crate::library::quic_io::new_endpoint;
 use crate::library::runtime::Runtime;
 use crate::linux::wires::socket_kind::Connected;
-use crate::wire::{Connection, Setup, TransportError, Unsupported, Wire};
-use crate::wires::failed;
+use crate::wire::{Connection, Setup, TransportError, Wire};
+use crate::wires::{failed, second_wire};
 
 pub(crate) fn open(
     connected: Connected<'_>,
@@ -60,8 +60,7 @@ struct ForeignQuic {
 impl Connection for ForeignQuic {
     fn open(&mut self) -> Result<Box<dyn Wire>, TransportError> {
         if std::mem::replace(&mut self.is_open, true) {
-            let transport = self.driven.kind.transport;
-            return Err(TransportError::Unsupported { transport, what: Unsupported::SecondWire });
+            return Err(second_wire(self.driven.kind.transport));
         }
         let mailbox = Mailbox::default();
         let (connection, server, requests) = (self.connection.clone(), Arc::clone(&self.server), mailbox.clone());
@@ -74,8 +73,7 @@ impl Connection for ForeignQuic {
     }
 
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError> {
-        let transport = self.driven.kind.transport;
-        Err(TransportError::Unsupported { transport, what: Unsupported::SecondWire })
+        Err(second_wire(self.driven.kind.transport))
     }
 }
 
