@@ -15,7 +15,7 @@ use super::client_result::ClientResult;
 use super::failures::{broken, garbage, overdue, unanswered};
 use super::late_replies::{LateReplies, Unanswered};
 use super::marks::ClientMarks;
-use super::message::{Message, patterned};
+use super::message::{Message, patterned, sizes};
 use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
@@ -25,16 +25,16 @@ pub(super) struct ClosedLoop<'a, C> {
     pub(super) client: &'a Client<'a, C>,
     pub(super) message: Message,
     pub(super) reply: Vec<u8>,
-    recorder: Recorder,
-    tally: Tally,
+    pub(super) recorder: Recorder,
+    pub(super) tally: Tally,
     /// The number of the next message.
-    sequence: u64,
-    measuring: bool,
+    pub(super) sequence: u64,
+    pub(super) measuring: bool,
     /// Answers that take longer than this are late, in ns.
     in_time_ns: u64,
     unanswered: VecDeque<Unanswered>,
     /// Consecutive time-outs since the last answer to any message.
-    time_outs: u32,
+    pub(super) time_outs: u32,
 }
 
 /// Number of unanswered messages remembered. An answer to an older message counts as duplicated.
@@ -43,17 +43,21 @@ const MAX_REMEMBERED: usize = 256;
 const MAX_REMEMBERED_ON_LINK: usize = 1 << 16;
 
 impl<'a, C: Clock> ClosedLoop<'a, C> {
-    /// Creates a loop. `pauses_ns` is the total time that the client pauses between the writes of a turn.
+    /// Creates a loop with the recorder of a closed loop. `pauses_ns` is the total time that the client pauses between
+    /// the writes of a turn.
     pub(super) fn new(client: &'a Client<'a, C>, pauses_ns: u64) -> Self {
+        Self::with_recorder(client, pauses_ns, recorder(client, false))
+    }
+
+    pub(super) fn with_recorder(client: &'a Client<'a, C>, pauses_ns: u64, recorder: Recorder) -> Self {
         let case = &client.order.case;
-        let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
-        let reply_size = usize::try_from(case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
+        let [size, reply_size] = sizes(case);
         Self {
             client,
             message: Message::new(size, reply_size),
             // One extra byte to detect messages that are too long, if the transport keeps boundaries.
             reply: patterned(reply_size + usize::from(client.boundaries)),
-            recorder: recorder(client, false),
+            recorder,
             tally: Tally::of(client),
             sequence: 0,
             measuring: false,
@@ -194,11 +198,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
                 Ok(None)
             }
             Err(WireError::TimedOut { .. }) if self.client.lossy => {
-                self.give_up(sequence, sent_ns);
-                self.time_outs += 1;
-                if self.time_outs >= MAX_TIME_OUTS {
-                    return Err(unanswered(sequence, self.client.order.timeout_ns));
-                }
+                self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns: 0, fate: Fate::Lost });
+                self.give_up(sequence, sent_ns, sent_ns)?;
                 Ok(Some(None))
             }
             Err(error) => Err(broken("receive the answer to", sequence, &error)),
@@ -216,7 +217,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
 
     /// Handles an answer to an earlier message. The answer is late if that message timed out, and duplicated if that
     /// message was already answered. Any other answer is garbage.
-    fn late_reply(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
+    pub(super) fn late_reply(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
         let reply = &self.reply[..len];
         if let Some(difference) = self.message.difference(reply) {
             return garbage(sequence, &difference, self.client.is_undamaged());
@@ -233,25 +234,30 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             self.tally.answered_again(earlier);
             return Ok(());
         };
-        let Unanswered { sent_ns, measured, .. } = self.unanswered.remove(place).expect("its place was just found");
+        let Unanswered { due_ns, sent_ns, measured, .. } =
+            self.unanswered.remove(place).expect("its place was just found");
         self.tally.answered(earlier, measured, false);
-        let stamps = Stamps { sequence: earlier, due_ns: sent_ns, sent_ns, received_ns, fate: Fate::Late };
+        let stamps = Stamps { sequence: earlier, due_ns, sent_ns, received_ns, fate: Fate::Late };
         self.recorder.arrived_late(stamps, measured);
         Ok(())
     }
 
-    /// Gives up waiting for an answer, which may still arrive.
-    fn give_up(&mut self, sequence: u64, sent_ns: u64) {
+    /// Gives up waiting for an answer, which may still arrive. Fails after too many time-outs.
+    pub(super) fn give_up(&mut self, sequence: u64, due_ns: u64, sent_ns: u64) -> Result<(), Failure> {
         if self.unanswered.len() == self.unanswered.capacity() {
             self.unanswered.pop_front();
         }
-        self.unanswered.push_back(Unanswered { sequence, due_ns: sent_ns, sent_ns, measured: self.measuring });
-        self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns: 0, fate: Fate::Lost });
+        self.unanswered.push_back(Unanswered { sequence, due_ns, sent_ns, measured: self.measuring });
+        self.time_outs += 1;
+        if self.time_outs < MAX_TIME_OUTS {
+            return Ok(());
+        }
+        Err(unanswered(sequence, self.client.order.timeout_ns))
     }
 
     /// Receives until the answer is complete. A transport with boundaries needs one call.
     #[inline(always)]
-    fn receive_whole<W: Wire + ?Sized>(&mut self, wire: &mut W) -> Result<usize, WireError> {
+    pub(super) fn receive_whole<W: Wire + ?Sized>(&mut self, wire: &mut W) -> Result<usize, WireError> {
         let mut len = wire.receive(&mut self.reply)?;
         while !self.client.boundaries && len < self.reply.len() {
             len += wire.receive(&mut self.reply[len..])?;
@@ -263,8 +269,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
 /// When a loop and its measurement began, and when its last turn ended, in ns of the clock.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
-    origin_ns: u64,
-    begin_ns: u64,
+    pub(super) origin_ns: u64,
+    pub(super) begin_ns: u64,
     pub(super) now_ns: u64,
 }
 

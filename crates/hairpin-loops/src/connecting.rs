@@ -16,7 +16,7 @@ use super::client_result::ClientResult;
 use super::failures::{broken, garbage, overdue, unanswered};
 use super::late_replies::LateReplies;
 use super::marks::{ClientMarks, Notice, ServerMarks};
-use super::message::{Message, patterned};
+use super::message::{Message, patterned, sizes};
 use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::Stamps;
@@ -36,10 +36,8 @@ pub fn run<C: Clock>(
     rate_per_s: Option<f64>,
 ) -> Result<ClientResult, Failure> {
     let (clock, order) = (client.clock, client.order);
-    let load = &order.case.primary().load;
-    let bytes = |size: u64| usize::try_from(size).expect("sizes are at most 1 GiB");
-    let mut message = Message::new(bytes(load.size_bytes()), bytes(load.reply_size_bytes()));
-    let mut reply = patterned(bytes(load.reply_size_bytes()));
+    let [size, reply_size] = sizes(&order.case);
+    let (mut message, mut reply) = (Message::new(size, reply_size), patterned(reply_size));
     let mut recorder = recorder(client, true);
     let mut tally = Tally::default();
     let apart_ns = rate_per_s.map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);

@@ -9,7 +9,7 @@ use hairpin_transports::{OverWire, Wire, WireError, clear_number, over_own_type,
 use super::arrival_order::ArrivalOrder;
 use super::failures::broken;
 use super::marks::{Notice, ServerMarks};
-use super::message::patterned;
+use super::message::{patterned, sizes};
 use super::writer::Writer;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
@@ -62,9 +62,7 @@ impl<C: Clock> Echo<'_, C> {
     }
 
     fn answer<W: Wire + ?Sized>(&self, wire: &mut W, marks: &mut dyn ServerMarks) -> Result<Answered, Failure> {
-        let size = usize::try_from(self.case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
-        let reply_size =
-            usize::try_from(self.case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
+        let [size, reply_size] = sizes(self.case);
         let mut buffer = patterned(size.max(reply_size));
         let codes = wire.take_codes();
         if codes.is_some() {
@@ -98,11 +96,7 @@ impl<C: Clock> Echo<'_, C> {
             }
             let begin_ns = turnaround.as_ref().map(|_| self.clock.now_ns());
             number += 1;
-            if let Some(injected_fault) =
-                self.case.injected_fault.filter(|injected_fault| number % injected_fault.every == 0)
-            {
-                self.hold(injected_fault);
-            }
+            self.inject_fault(number);
             // Recorded before the send, which may wake the client on this CPU: the client would then run first.
             if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
                 counter.record(self.clock.now_ns() - begin_ns);
@@ -174,12 +168,16 @@ impl<C: Clock> Echo<'_, C> {
         }
     }
 
-    pub(super) fn hold(&self, injected_fault: InjectedFault) {
-        if injected_fault.sleeps {
-            std::thread::sleep(Duration::from_nanos(injected_fault.stall_ns));
+    /// Stalls if a fault is to be injected at the message with this number.
+    #[inline]
+    pub(super) fn inject_fault(&self, number: u64) {
+        let due = self.case.injected_fault.filter(|fault| number.is_multiple_of(fault.every));
+        let Some(InjectedFault { sleeps, stall_ns, .. }) = due else { return };
+        if sleeps {
+            std::thread::sleep(Duration::from_nanos(stall_ns));
             return;
         }
-        let until_ns = self.clock.now_ns() + injected_fault.stall_ns;
+        let until_ns = self.clock.now_ns() + stall_ns;
         while self.clock.now_ns() < until_ns {
             std::hint::spin_loop();
         }

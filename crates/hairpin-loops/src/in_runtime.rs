@@ -14,7 +14,7 @@ use super::closed_loop::{ClosedLoop, Times};
 use super::echo::{Answered, Echo};
 use super::failures::broken;
 use super::marks::{ClientMarks, Notice, ServerMarks};
-use super::message::patterned;
+use super::message::{patterned, sizes};
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
 
@@ -82,9 +82,7 @@ pub(super) fn echo<C: Clock, W: InRuntime + ?Sized>(
     marks: &mut dyn ServerMarks,
 ) -> Result<Answered, Failure> {
     block_on(&*wire.runtime(), End::Server, async move {
-        let load = &echo.case.primary().load;
-        let size = |bytes: u64| usize::try_from(bytes).expect("sizes are at most 1 GiB");
-        let (size, reply_size) = (size(load.size_bytes()), size(load.reply_size_bytes()));
+        let [size, reply_size] = sizes(echo.case);
         let mut buffer = patterned(size.max(reply_size));
         let mut turnaround = echo.stamps_turnaround().then(TurnaroundCounter::default);
         let mut notice = if echo.warm_up == Extent::Count(0) { marks.wait()? } else { Notice::Nothing };
@@ -107,9 +105,7 @@ pub(super) fn echo<C: Clock, W: InRuntime + ?Sized>(
             }
             let begin_ns = turnaround.as_ref().map(|_| echo.clock.now_ns());
             number += 1;
-            if let Some(fault) = echo.case.injected_fault.filter(|fault| number % fault.every == 0) {
-                echo.hold(fault);
-            }
+            echo.inject_fault(number);
             if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
                 counter.record(echo.clock.now_ns() - begin_ns);
             }

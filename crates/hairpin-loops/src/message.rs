@@ -1,10 +1,20 @@
 //! The content of a message: its sequence number in the first bytes (8, or as many as fit), then a fixed pattern.
 
+use hairpin_model::Case;
 use hairpin_transports::{Codes, clear_number, pattern};
 
 /// A buffer of `len` bytes of the pattern.
 pub fn patterned(len: usize) -> Vec<u8> {
     (0..len).map(pattern).collect()
+}
+
+/// Sizes of a message of the case and of its answer.
+///
+/// # Panics
+/// If a size is above the limit of all transports, 1 GiB.
+pub(super) fn sizes(case: &Case) -> [usize; 2] {
+    let load = &case.primary().load;
+    [load.size_bytes(), load.reply_size_bytes()].map(|bytes| usize::try_from(bytes).expect("sizes are at most 1 GiB"))
 }
 
 /// The message being sent and its expected answer: the beginning of the message, followed by the pattern if the answer

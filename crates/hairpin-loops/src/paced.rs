@@ -15,7 +15,7 @@ use super::client_result::ClientResult;
 use super::failures::{broken, garbage, overdue};
 use super::late_replies::{LateReplies, Unanswered};
 use super::marks::ClientMarks;
-use super::message::{Message, patterned};
+use super::message::{Message, patterned, sizes};
 use super::tally::Tally;
 use crate::clock::Clock;
 use crate::pacing::Timetable;
@@ -126,9 +126,7 @@ fn is_overdue(order: &RoundOrder, elapsed_ns: u64) -> bool {
 
 impl<'a, C: Clock> Paced<'a, C> {
     fn new(client: &'a Client<'a, C>, timetable: Timetable, now_ns: u64) -> Self {
-        let case = &client.order.case;
-        let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
-        let reply_size = usize::try_from(case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
+        let [size, reply_size] = sizes(&client.order.case);
         let message = Message::new(size, reply_size);
         // A sequence number of one byte distinguishes 256 messages, so half as many may be in flight.
         let most = if message.numbered_reply() == 1 { 128 } else { MAX_IN_FLIGHT / 2 };

@@ -11,7 +11,7 @@ use hairpin_link::profile::Profile;
 use hairpin_model::{Case, Fact};
 use hairpin_transports::{Wire, WireError};
 
-use super::message::Message;
+use super::message::{Message, sizes};
 
 /// Whether the link of the case may flip bits.
 pub fn may_be_damaged(case: &Case) -> bool {
@@ -20,7 +20,7 @@ pub fn may_be_damaged(case: &Case) -> bool {
 
 /// Returns a function that checks whether a message of the case is undamaged.
 pub fn is_whole(case: &Case) -> impl FnMut(&[u8]) -> bool + Send {
-    let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
+    let [size, _] = sizes(case);
     let message = Message::new(size, size);
     move |received| message.difference(received).is_none()
 }

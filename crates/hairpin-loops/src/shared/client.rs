@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::failures::{garbage, overdue};
 use crate::late_replies::LateReplies;
 use crate::marks::ClientMarks;
-use crate::message::Message;
+use crate::message::{Message, sizes};
 use crate::pacing::Timetable;
 use crate::recorder::{Recorder, Stamps};
 use crate::tally::Tally;
@@ -118,11 +118,10 @@ pub fn run<C: Clock>(
 
 impl<'a, C: Clock> Shared<'a, C> {
     fn new(client: &'a Client<'a, C>, order: BulkOrder) -> Self {
-        let load = &client.order.case.primary().load;
-        let bytes = |size: u64| usize::try_from(size).expect("sizes are at most 1 GiB");
+        let [size, reply_size] = sizes(&client.order.case);
         Self {
             client,
-            message: Message::new(bytes(load.size_bytes()), bytes(load.reply_size_bytes())),
+            message: Message::new(size, reply_size),
             recorder: recorder(client, true),
             tally: Tally::default(),
             flying: VecDeque::with_capacity(1024),
