@@ -2,7 +2,6 @@
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 
-mod apply;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(target_os = "linux")]
@@ -15,7 +14,6 @@ use elsewhere as platform;
 #[cfg(target_os = "linux")]
 use linux as platform;
 
-pub use apply::ThreadGuard;
 pub use platform::Socket;
-pub use profile::Profile;
+pub use profile::{Profile, ThreadGuard};
 pub use report::{Outcome, Report, Setting, Status, Value};

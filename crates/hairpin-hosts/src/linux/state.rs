@@ -127,10 +127,8 @@ impl State {
 
     /// Saves the ticket with other limits.
     pub fn with_limits(&self, ticket: AcceptedTicket, limits: Limits) -> io::Result<AcceptedTicket> {
-        let AcceptedTicket { secret, expires_unix_s, name, is_of_file, .. } = &ticket;
-        let secret = Base64(secret.0.to_vec());
-        let (name, is_of_file) = (name.clone(), *is_of_file);
-        let kept = StoredTicket { secret, expires_unix_s: *expires_unix_s, limits, name, is_of_file };
+        let AcceptedTicket { secret, expires_unix_s, name, is_of_file, .. } = ticket.clone();
+        let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits, name, is_of_file };
         write(&self.ticket_path(&ticket.id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
         Ok(AcceptedTicket { limits: limits.with_turn(), ..ticket })
     }
@@ -146,9 +144,8 @@ impl State {
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let (secret, limits) = (Secret(secret), limits.with_turn());
         let id = ticket_id(&secret);
-        let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits, name, is_of_file };
-        write(&self.ticket_path(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
-        Ok(AcceptedTicket { id, secret, expires_unix_s, limits, name: kept.name, is_of_file, allow: Vec::new() })
+        let allow = Vec::new();
+        self.with_limits(AcceptedTicket { id, secret, expires_unix_s, limits, name, is_of_file, allow }, limits)
     }
 
     /// Returns the tickets that have not expired. Removes the files of tickets that expired more than 30 days ago;
