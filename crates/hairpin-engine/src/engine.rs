@@ -172,7 +172,6 @@ impl Engine {
     }
 }
 
-/// The capabilities of this host with these CPUs, for planning experiments.
 pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
     let candidate = |transport: &dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
     let runnable_of_others = crate::noise::Reading::now().runnable.saturating_sub(1);
@@ -202,7 +201,6 @@ pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
 trait Serve: FnOnce(&Host) -> Result<Server, Failure> {}
 impl<F: FnOnce(&Host) -> Result<Server, Failure>> Serve for F {}
 
-/// The result of a successful round.
 pub(crate) struct Done {
     pub(crate) measured: Measured,
     /// See [`Finished::samples`].
@@ -305,7 +303,6 @@ fn one_flow(
     done.map_err(|failure| with_causes(failure, server.as_mut(), link.take()))
 }
 
-/// The record of a load that shares the connection of a probe.
 fn shared_flow(order: &RoundOrder, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
     let both = load.streamed.each_ref().map(|counted| tally::OneWayEnd { counted, facts: &[] });
     let is_across = order.case.path.across.is_some();
@@ -409,7 +406,6 @@ fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
     })
 }
 
-/// The result of a successful round.
 fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     let ClientEnd { client_result, setup_ns, mut report, noise, mut server, watched, link, load } = ended;
     let waited = Some(client_result.tally.waited_for_answers).filter(|waited| *waited > 0);

@@ -19,7 +19,6 @@ use crate::sends;
 use crate::sequence::{self, Blocks};
 use crate::shared::LASTS;
 
-/// Duration of an ordinary experiment, in ns.
 pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
 /// Minimum blocks of an ordinary experiment.
 pub const MIN_BLOCKS: u64 = 8;
@@ -35,7 +34,6 @@ pub const MAX_QUICK_NS: u64 = 8 * SECOND_NS;
 const QUICK_EVIDENCE_NS: u64 = 2 * SECOND_NS;
 /// Blocks that a confidence interval needs. A quick run has fewer if their rounds do not fit its time.
 pub const INTERVAL_BLOCKS: u64 = 5;
-/// Default of `--at-most`, in ns.
 pub const MAX_UNTIL_NS: u64 = 60 * SECOND_NS;
 /// With `--until`, intervals are computed after these sixths of the maximum time: 10, 20, 40 and 60 s of 60 s.
 const LOOK_TIMES_SIXTHS: [u64; 4] = [1, 2, 4, 6];
@@ -197,7 +195,6 @@ fn look_times_ns(at_most_ns: u64) -> impl Iterator<Item = u64> {
     LOOK_TIMES_SIXTHS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
 }
 
-/// A round and the place of its run.
 pub type PlacedOrder = (usize, RoundOrder);
 
 impl Experiment {

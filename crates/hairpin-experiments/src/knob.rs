@@ -32,7 +32,6 @@ pub enum KnobKind {
     Switch,
     /// Words of a finite list, or `all` of them.
     Words(&'static [&'static str]),
-    /// Names of transports, or `all`.
     Transport,
     /// A set of socket options such as `nodelay=on,sndbuf=4096`, or `none`, or `all`.
     OptionSet,
@@ -77,7 +76,6 @@ pub enum KnobKind {
     OnOff,
 }
 
-/// Joins groups of knobs to one list, in their order.
 pub const fn joined<const COUNT: usize>(groups: &[&[Knob]]) -> [Knob; COUNT] {
     let mut all = [groups[0][0]; COUNT];
     let (mut count, mut group) = (0, 0);
@@ -93,7 +91,6 @@ pub const fn joined<const COUNT: usize>(groups: &[&[Knob]]) -> [Knob; COUNT] {
     all
 }
 
-/// Number of knobs in all groups.
 pub const fn count(groups: &[&[Knob]]) -> usize {
     match groups {
         [] => 0,

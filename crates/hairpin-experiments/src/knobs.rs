@@ -64,7 +64,6 @@ impl Knobs {
         own.map(|value| convert(name, value)).collect()
     }
 
-    /// Returns the knob's first value.
     pub fn value<T: OfKnob>(&self, name: &str) -> Option<T> {
         self.values(name).into_iter().next()
     }

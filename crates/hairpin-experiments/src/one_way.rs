@@ -149,7 +149,6 @@ pub const PLACEMENT: Knob = shared::PLACEMENT
     .or(&["cross-cpu"]);
 /// Lengths and number of rounds.
 pub const ROUNDS: &[Knob] = &[COUNT, DURATION, budget::ROUNDS, budget::OVER, budget::QUICK, WARM_UP];
-/// Settings of the run.
 pub const RUN: &[Knob] = &[
     shared::SEED,
     TIMEOUT,

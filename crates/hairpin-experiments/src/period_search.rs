@@ -15,7 +15,6 @@ const STEP: f64 = 1.05;
 const GALLOP: u32 = 8;
 /// How many candidates further the second confirmation is.
 const RETRY: u32 = 3;
-/// Confirmations of one search.
 const MAX_CONFIRMATIONS: usize = 2;
 /// Probability that a search confirms a period whose share of misses is above the limit.
 pub const ALPHA: f64 = 0.05;

@@ -209,7 +209,6 @@ fn check_link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resu
     }
 }
 
-/// Headers of UDP and IPv4.
 const UDP_HEADERS_BYTES: u32 = 28;
 
 pub(crate) fn is_ipv6(card: &Card) -> bool {

@@ -18,7 +18,6 @@ pub const AUTO: &str = "auto";
 
 /// Sizes of messages and answers.
 pub const SIZE: KnobKind = KnobKind::Bytes { min: 1, max: 1 << 30 };
-/// A duration of at most a day.
 pub const LASTS: KnobKind = KnobKind::Duration { min_ns: 1, max_ns: DAY_NS };
 
 pub const TRANSPORT: Knob = Knob::new("transport", "NAME", KnobKind::Transport)
@@ -81,14 +80,12 @@ pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdl
     .or(&["deep"])
     .print(|repeat| repeat.values("deep", |case| Some(case.ends.cpu_idle.to_string())));
 
-/// Scheduling policy of both ends.
 pub const SCHEDULING: Knob = Knob::new("scheduling", "POLICY", KnobKind::Words(Scheduling::WORDS))
     .help("Scheduling of both ends: other, fifo (SCHED_FIFO), deadline (SCHED_DEADLINE, unpinned), or all")
     .many()
     .or(&["other"])
     .print(|repeat| repeat.values("other", |case| Some(case.ends.scheduling.to_string())));
 
-/// Timer slack of both ends.
 pub const TIMER_SLACK: Knob = Knob::new("timer-slack", "TIME", KnobKind::Duration { min_ns: 1, max_ns: SECOND_NS })
     .help(
         "How late the kernel may wake an end that waits for a time; no effect with fifo and deadline [default: 1ns]",
@@ -153,7 +150,6 @@ pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobK
 
 /// What surrounds the transport.
 pub const CIRCUMSTANCES: &[Knob] = &[OPTION, LINK, SYSCTL, CPU_IDLE];
-/// Settings of the run.
 pub const RUN: &[Knob] = &[SEED, TIMEOUT, KEEP_SAMPLES, KEEP_LINK_LOG, ALLOW_UNMET_OPTIONS, PORT];
 pub const FAULTS: &[Knob] = &[REPLICATE, INJECTED_FAULT, FAULT_IN_REPLICATE];
 
@@ -195,7 +191,6 @@ pub(crate) fn print_warm_up(repeat: &Repeat) -> Vec<String> {
     repeat.warm_up.map(argument).into_iter().collect()
 }
 
-/// Refuses knobs that need both ends on one host.
 pub(crate) fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(), Refused> {
     if capabilities.far.is_none() {
         return Ok(());

@@ -35,7 +35,6 @@ pub struct DatagramCheck {
     pub is_answered: bool,
     /// Datagrams that the server received.
     pub seen: DatagramsSeen,
-    /// Duration, in ns.
     pub lasted_ns: u64,
     /// Whether an ICMP error reported that the port is closed (RFC 792).
     pub is_refused: bool,

@@ -60,7 +60,6 @@ impl From<NotKnown> for Failure {
     }
 }
 
-/// Refuses a ticket that has expired according to this host's clock.
 fn refuse_expired(ticket: &Ticket, now_unix_s: u64) -> Result<(), Refused> {
     if now_unix_s < ticket.expires_unix_s {
         return Ok(());

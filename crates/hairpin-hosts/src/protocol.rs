@@ -49,7 +49,6 @@ pub struct AnyGreeting {
 /// The first message of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Greeting {
-    /// [`VERSION`] of the client.
     pub version: u32,
     /// Name and version of the client's Hairpin, for the log.
     pub tool: String,
@@ -118,7 +117,6 @@ pub struct DatagramsSeen {
 pub enum Answer {
     /// The client is accepted.
     Welcome {
-        /// [`VERSION`] of the server.
         version: u32,
         /// Name and version of the server's Hairpin.
         tool: String,

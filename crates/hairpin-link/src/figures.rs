@@ -55,7 +55,6 @@ impl Default for Delay {
     }
 }
 
-/// The losses of a direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// Probability that a packet is lost, independently of the others.

@@ -82,7 +82,6 @@ impl Link {
         self.paths.iter().for_each(|path| path.each_inside(out));
     }
 
-    /// The record of the link that a run saves.
     pub fn record(&self, lateness_ns: Option<LatenessNs>) -> LinkRecord {
         let [up, down] = &self.paths;
         let with_codel = self.profile.with_codel().map(|profile| profile.to_string());

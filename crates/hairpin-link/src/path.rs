@@ -170,7 +170,6 @@ impl Path {
         self.stations.iter().map(|station| station.name)
     }
 
-    /// The record of this direction that a run saves.
     pub fn record(&self) -> DirectionRecord {
         DirectionRecord {
             packets: self.packets(),

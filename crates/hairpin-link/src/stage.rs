@@ -89,7 +89,6 @@ impl Outbox {
 pub struct Site<'a> {
     /// Maximum packet size of the link in bytes.
     pub mtu_bytes: u32,
-    /// The trace to replay, if any.
     pub trace: Option<&'a Trace>,
     pub seed: u64,
     pub direction: Direction,

@@ -51,7 +51,6 @@ pub(super) fn recorder<C>(client: &Client<'_, C>, open_loop: bool) -> Recorder {
     Recorder::new(rows(wanted.min(order.keep_samples)), rows(warm_up), open_loop).in_phases(client.phases)
 }
 
-/// Whether an extent is complete after `count` messages and `elapsed_ns`.
 #[inline]
 pub(super) fn is_done(extent: Extent, count: u64, elapsed_ns: u64) -> bool {
     match extent {

@@ -51,7 +51,6 @@ pub struct Answered {
     pub turnaround: Option<Turnaround>,
     /// Number of messages answered.
     pub count: u64,
-    /// The messages' arrival order, if recorded.
     pub order: Option<ArrivalOrder>,
 }
 

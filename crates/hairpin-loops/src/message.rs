@@ -3,7 +3,6 @@
 use hairpin_model::Case;
 use hairpin_transports::{Codes, clear_number, pattern};
 
-/// A buffer of `len` bytes of the pattern.
 pub fn patterned(len: usize) -> Vec<u8> {
     (0..len).map(pattern).collect()
 }

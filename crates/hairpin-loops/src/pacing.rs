@@ -8,7 +8,6 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// A timetable from `start_ns` on, with `rate_per_s` messages per second.
     pub fn new(start_ns: u64, rate_per_s: f64) -> Self {
         Self { start_ns, period_ns: 1e9 / rate_per_s }
     }

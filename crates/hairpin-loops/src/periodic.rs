@@ -32,7 +32,6 @@ struct Periods<'a, C> {
     closed_loop: ClosedLoop<'a, C>,
     periodic: &'a Periodic,
     timer: ReleaseTimer,
-    /// When release 0 is due.
     first_release_ns: u64,
     counter: PeriodCounter,
 }
@@ -104,7 +103,6 @@ impl<C: Clock> Periods<'_, C> {
         least.max(now_ns.saturating_sub(self.first_release_ns).div_ceil(self.periodic.period_ns))
     }
 
-    /// Number of periods in `extent`, at least one.
     fn periods(&self, extent: Extent) -> u64 {
         match extent {
             Extent::Count(count) => count,
@@ -126,7 +124,6 @@ impl<C: Clock> Periods<'_, C> {
         false
     }
 
-    /// Runs the cycle of a release. Returns when it ended.
     fn cycle(&mut self, wire: &mut dyn Wire, release: u64, started_ns: u64) -> Result<u64, Failure> {
         let due_ns = self.due_ns(release);
         let (mut received_ns, mut fate) = (started_ns, Fate::Received);

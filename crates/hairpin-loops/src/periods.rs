@@ -3,7 +3,6 @@
 use hairpin_model::PeriodicCounts;
 use hairpin_model::periodic::MAX_MISS_BLOCKS;
 
-/// The counts so far.
 #[derive(Debug)]
 pub(crate) struct PeriodCounter {
     counts: PeriodicCounts,

@@ -11,7 +11,6 @@ use crate::linux::system::timers::{self, Timer};
 #[derive(Debug)]
 pub struct ReleaseTimer {
     pub(crate) timing: Timing,
-    /// Only for [`Timing::Timerfd`].
     timer: Option<Timer>,
 }
 

@@ -88,7 +88,6 @@ impl Writer {
     }
 }
 
-/// Splits off and returns the first `bytes` bytes.
 #[inline]
 fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     let (front, after) = rest.split_at(bytes);

@@ -178,7 +178,6 @@ impl ForeignServer {
     }
 }
 
-/// Checks whether the file has certificates.
 pub fn check_roots(file: &Path) -> Result<(), Refused> {
     roots_of(file).map(drop)
 }
@@ -290,7 +289,6 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// A text from a server, as far as it is shown.
 pub(crate) fn shown(text: &str) -> String {
     let start: String = text.chars().take(MAX_TEXT_CHARS).collect();
     hairpin_model::printable::line(&start).into_owned()

@@ -313,7 +313,6 @@ pub trait Wire: Send {
 pub trait InRuntime: Send {
     fn runtime(&self) -> Arc<dyn Runtime>;
 
-    /// Sends one whole message, see [`Wire::send`].
     fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
 
     /// Receives as [`Wire::receive`], or registers to be woken when there is data. Without a time-out.
@@ -332,7 +331,6 @@ pub trait Runtime {
     fn block_on(&self, task: Task<'_>) -> Result<(), TransportError>;
 }
 
-/// A task of a [`Runtime`].
 pub type Task<'t> = Pin<&'t mut (dyn Future<Output = ()> + Send + 't)>;
 
 fn unsupported(operation: &'static str) -> WireError {

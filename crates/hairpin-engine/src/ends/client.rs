@@ -66,7 +66,6 @@ pub(crate) struct Client<'a> {
     pub(crate) binding: Binding,
     /// Set if the round carries one of several flows.
     pub(crate) barrier: Option<&'a Barrier>,
-    /// The server, if it is not Hairpin's.
     pub(crate) foreign: Option<Arc<ForeignServer>>,
     /// Set when the user ends the run.
     pub(crate) stop: &'a AtomicBool,

@@ -401,7 +401,6 @@ fn progress(counts: &Counts) -> Progress {
     }
 }
 
-/// The marks of one end, communicated over control.
 struct ControlMarks<'a> {
     peer: &'a mut dyn Peer,
     /// Set when the user ends the run.

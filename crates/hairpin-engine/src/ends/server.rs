@@ -428,7 +428,6 @@ struct Marks<'c> {
     /// When to report progress next, in ns of the clock; `None` if progress is not requested.
     next_report_ns: Option<u64>,
     came_bytes: u64,
-    /// Longest allowed silence of the client, in ns.
     longest_silence_ns: u64,
     /// Start of the client's silence, in ns of the clock. `None` until a check notices the silence, and before the
     /// first message, when the client may be waiting for other flows.

@@ -42,7 +42,6 @@ pub struct SamplingWire<'w, C> {
     before: Bracket,
     /// The number of the next message.
     next: u64,
-    /// Bytes of the current message that have arrived.
     arrived_bytes: usize,
     /// The first bytes of the client's message.
     number: [u8; 8],

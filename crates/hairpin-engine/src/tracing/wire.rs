@@ -26,7 +26,6 @@ const STAMP_TIMEOUT_NS: u64 = 250_000_000;
 /// Interval between checks for the last timestamp, in ns.
 const POLL_INTERVAL_NS: u64 = 1_000_000;
 
-/// A traced wire, with its trace so far.
 pub struct TracingWire<'w, C> {
     /// A cell is needed because reading a stream's counters takes `&self`, but a wire returns its stream only through
     /// `&mut self`.

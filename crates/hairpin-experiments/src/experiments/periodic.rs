@@ -212,7 +212,6 @@ fn set_load(case: &mut Case, load: BackgroundLoad, capabilities: &HostCapabiliti
     }
 }
 
-/// Refuses a deadline after the end of the period, and rounds of more than a day.
 fn check_times(periods: &[u64], deadline_ns: Option<u64>, extent: Option<Extent>) -> Result<(), Refused> {
     let shortest_ns = periods.iter().copied().min().unwrap_or(MIN_PERIOD_NS);
     if let Some(deadline_ns) = deadline_ns.filter(|deadline_ns| *deadline_ns > shortest_ns) {

@@ -46,12 +46,10 @@ pub const SMALL_WRITES: Experiment = Experiment {
 
 /// Default measured time of a round, in ns.
 pub const DURATION_NS: u64 = 40_000_000;
-/// The batch size that `--remedy all` includes.
 pub const BATCH: Remedy = Remedy::Batch(10);
 /// Remedies that a control runs by default: separate writes and one write.
 pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::Default, Remedy::OneWrite];
 const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
-/// Options that remedies set, so `--option` must not.
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
 const KNOBS: &[&[Knob]] = &[

@@ -121,7 +121,6 @@ impl OwnAccount {
         read_account(&self.path)
     }
 
-    /// Writes the account.
     pub fn keep(&self, book: &Account) -> io::Result<()> {
         write(&self.path, &serde_json::to_string(book).expect("it has only string keys"))
     }

@@ -30,7 +30,6 @@ struct Entry {
     id: String,
 }
 
-/// The tickets of a file.
 pub struct NamedTickets {
     state: State,
     file: PathBuf,

@@ -92,7 +92,6 @@ impl State {
         serde_json::from_str(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, invalid(error)))
     }
 
-    /// Creates a ticket.
     pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<AcceptedTicket> {
         self.create(expires_unix_s, limits, None, false)
     }
@@ -125,7 +124,6 @@ impl State {
         names.iter().map(find).collect()
     }
 
-    /// Saves the ticket with other limits.
     pub fn with_limits(&self, ticket: AcceptedTicket, limits: Limits) -> io::Result<AcceptedTicket> {
         let AcceptedTicket { secret, expires_unix_s, name, is_of_file, .. } = ticket.clone();
         let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits, name, is_of_file };

@@ -151,7 +151,6 @@ impl<C: Clock> Run<'_, C> {
         Ok(ended)
     }
 
-    /// Whether the phase that began at `began_ns` is over before a message at `at_ns`.
     fn is_over(&self, at_ns: u64, began_ns: u64, amount: Extent) -> bool {
         match amount {
             Extent::Count(count) => self.in_phase >= count.saturating_mul(self.sequences.len() as u64),

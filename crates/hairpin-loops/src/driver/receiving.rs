@@ -53,7 +53,6 @@ pub fn receive(
     run(order, wires, marks)
 }
 
-/// [`receive`] by any clock.
 pub(super) fn run<C: Clock>(
     order: &Receiving<'_, C>,
     wires: &mut [Box<dyn Wire>],

@@ -58,7 +58,6 @@ pub fn send(
     run(order, wires, marks)
 }
 
-/// [`send`] by any clock.
 pub(super) fn run<C: Clock>(
     order: &Sending<'_, C>,
     wires: &mut [Box<dyn Wire>],
@@ -413,7 +412,6 @@ impl<C: Clock, O: Observe> Run<'_, C, O> {
         }
     }
 
-    /// Counts several messages, or part of one.
     fn on_sent_several(&mut self, wire: usize, gone: u64, so_far: &mut Counts) {
         let lane = &mut self.lanes[wire];
         let whole = gone / self.size;

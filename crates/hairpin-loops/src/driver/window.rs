@@ -12,7 +12,6 @@ pub enum Arrival {
     /// It is new, but a message sent later arrived before it.
     Reordered,
     Duplicate,
-    /// It is too old to know whether it is a duplicate.
     TooOld,
 }
 

@@ -136,7 +136,6 @@ pub enum ReceivedFrame<'b> {
         /// Number of bytes, without frame headers.
         bytes: u64,
     },
-    /// A complete frame of another kind.
     Whole(FrameKind, &'b [u8]),
 }
 

@@ -31,7 +31,6 @@ pub struct BulkOrder {
     pub goes_up: bool,
     /// Duration of the load's warm-up, in ns.
     pub ramp_ns: u64,
-    /// Duration of the load's measurement, in ns.
     pub loaded_ns: u64,
 }
 

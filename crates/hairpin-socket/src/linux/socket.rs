@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::{sysctl, system};
+use super::system;
 use crate::profile::Profile;
 use crate::report::{Ended, Outcome, Setting, Status, Value, because};
 
@@ -35,7 +35,7 @@ fn request(socket: BorrowedFd<'_>, raises_buffers: bool, setting: Setting, wante
         Some(_) if now == Some(2 * wanted) => (Status::Applied, because("doubled for bookkeeping (socket(7))")),
         Some(_) if now > Some(2 * wanted) => (Status::Differs, because("the kernel's minimum")),
         Some((limit, _)) => {
-            let value = sysctl(limit).map_or("unknown".to_owned(), |value| value.to_string());
+            let value = system::sysctl(limit).map_or("unknown".to_owned(), |value| value.to_string());
             (Status::Differs, Some(format!("limited by {limit} = {value}, then doubled")))
         }
         None if now != Some(wanted) => (Status::Differs, None),
@@ -63,11 +63,11 @@ fn useless(socket: BorrowedFd<'_>, setting: Setting) -> Option<&'static str> {
 
 /// Why a buffer is not raised: without the option, which ends its autotuning, it is or becomes as large.
 fn not_raised(on: BorrowedFd<'_>, setting: Setting, (limit, tuned): Limits, wanted: u64) -> Option<String> {
-    let granted = 2 * sysctl(limit).map_or(wanted, |limit| wanted.min(limit.unsigned_abs()));
+    let granted = 2 * system::sysctl(limit).map_or(wanted, |limit| wanted.min(limit.unsigned_abs()));
     if read(on, setting)? >= granted {
         return because("as large already");
     }
-    let up_to = sysctl(tuned).filter(|up_to| is_tcp(on) && up_to.unsigned_abs() >= granted)?;
+    let up_to = system::sysctl(tuned).filter(|up_to| is_tcp(on) && up_to.unsigned_abs() >= granted)?;
     Some(format!("the kernel raises it up to {up_to} B ({tuned}), unless it is set: to {granted} B at most"))
 }
 

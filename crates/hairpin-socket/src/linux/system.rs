@@ -1,6 +1,7 @@
-//! System calls behind safe functions. The only module of this crate with `unsafe` code.
+//! System calls behind safe functions, and files of the kernel. The only module of this crate with `unsafe` code.
 #![allow(unsafe_code, reason = "std has no socket options by number and no settings of threads")]
 
+use std::fs;
 use std::io;
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -84,4 +85,27 @@ pub(super) fn lock_memory(on: bool) -> io::Result<()> {
     let answer =
         unsafe { if on { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } else { libc::munlockall() } };
     check(answer).map(|_| ())
+}
+
+/// A number of `/proc/sys`, by its name for sysctl(8); the last one if there are several.
+pub(super) fn sysctl(name: &str) -> Option<i64> {
+    let text = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()?;
+    text.split_whitespace().last()?.parse().ok()
+}
+
+/// The soft limit of this process for a resource, by its row of `/proc/self/limits`.
+pub(super) fn soft_limit(row: &str) -> Option<u64> {
+    let soft = first_word("/proc/self/limits", row)?;
+    if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
+}
+
+/// A number of bytes of `/proc/self/status`, which has them in KiB.
+pub(super) fn status_bytes(row: &str) -> Option<u64> {
+    Some(first_word("/proc/self/status", row)?.parse::<u64>().ok()? * 1024)
+}
+
+fn first_word(file: &str, row: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(row))?;
+    rest.split_whitespace().next().map(str::to_owned)
 }

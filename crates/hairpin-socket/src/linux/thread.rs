@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use super::{soft_limit, status_bytes, sysctl, system};
+use super::system;
 use crate::profile::{BATCH, FIFO, Profile};
 use crate::report::{Ended, Outcome, Setting, Status, Undo, Value, because};
 
@@ -32,7 +32,7 @@ fn effective(setting: Setting) -> Option<Value> {
             system::class().ok().map(|(class, priority)| Value::Class(class & !libc::SCHED_RESET_ON_FORK, priority))
         }
         Setting::TimerSlack => system::timer_slack_ns().ok().map(Value::Number),
-        _ => status_bytes("VmLck:").map(|locked| Value::Switch(locked > 0)),
+        _ => system::status_bytes("VmLck:").map(|locked| Value::Switch(locked > 0)),
     }
 }
 
@@ -61,8 +61,8 @@ fn set_class(wanted: i32, wanted_priority: i32, undo: &mut Vec<Undo>) -> io::Res
         return Ok((Status::NotRequested, because("this class is left as it is")));
     }
     // By the kernel, which is its default, or by the process.
-    let is_limited = sysctl("kernel.sched_rt_runtime_us").is_some_and(|runtime| runtime >= 0)
-        || soft_limit("Max realtime timeout").is_some_and(|limit| limit < u64::MAX);
+    let is_limited = system::sysctl("kernel.sched_rt_runtime_us").is_some_and(|runtime| runtime >= 0)
+        || system::soft_limit("Max realtime timeout").is_some_and(|limit| limit < u64::MAX);
     if wanted == FIFO && !is_limited {
         let reason = because("it could starve its CPU (hint: set kernel.sched_rt_runtime_us or RLIMIT_RTTIME)");
         return Ok((Status::NotRequested, reason));
@@ -91,9 +91,9 @@ fn set_timer_slack(ns: u64, undo: &mut Vec<Undo>) -> io::Result<Ended> {
 
 fn lock_memory(undo: &mut Vec<Undo>) -> io::Result<Ended> {
     let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
-    let was_locked = status_bytes("VmLck:").is_none_or(|locked| locked > 0);
+    let was_locked = system::status_bytes("VmLck:").is_none_or(|locked| locked > 0);
     if let Err(error) = system::lock_memory(true) {
-        let needed = status_bytes("VmSize:").unwrap_or(0);
+        let needed = system::status_bytes("VmSize:").unwrap_or(0);
         return refused(error, ("RLIMIT_MEMLOCK", "Max locked memory"), needed, "CAP_IPC_LOCK");
     }
     // Ending the program's own locks is not for a guard.
@@ -116,7 +116,7 @@ fn on_drop(undo: &mut Vec<Undo>, restore: impl FnOnce() -> io::Result<()> + 'sta
 
 /// Names the resource limit, unless the error has another cause. The limit has a second name in `/proc`.
 fn refused(error: io::Error, (name, row): (&str, &str), needed: u64, capability: &str) -> io::Result<Ended> {
-    match soft_limit(row) {
+    match system::soft_limit(row) {
         Some(limit) if limit < needed && error.raw_os_error() != Some(libc::EINVAL) => {
             let reason = format!("{name} is {limit}, needed: {needed} (hint: raise it, or grant {capability})");
             Ok((Status::Refused, Some(reason)))

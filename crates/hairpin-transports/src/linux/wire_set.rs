@@ -50,7 +50,6 @@ pub struct WireSet {
     driven: Vec<Driven>,
     shared: Vec<Shared>,
     without_descriptor: Vec<(usize, Interest)>,
-    /// Waits since the last progress.
     waits_without_progress: u32,
     system_calls: u64,
 }
@@ -108,7 +107,6 @@ impl WireSet {
         if writes { self.epoll.add(on.writable, token as u64, false, true) } else { Ok(()) }
     }
 
-    /// Removes a wire.
     pub fn remove(&mut self, token: usize, wire: &dyn Wire, interest: Interest) -> io::Result<()> {
         let Some(on) = wire.descriptors() else {
             let index = self.without_descriptor.iter().position(|(known, _)| *known == token);

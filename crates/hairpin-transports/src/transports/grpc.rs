@@ -10,7 +10,6 @@ use crate::library::foreign;
 use crate::library::grpc::{Calls, open};
 use crate::wires::socket_transport::{Foreign, SocketTransport};
 
-/// `grpc`.
 pub(super) const GRPC: SocketTransport = SocketTransport {
     card: Card {
         name: "grpc",
@@ -36,11 +35,9 @@ pub(super) const GRPC: SocketTransport = SocketTransport {
     ..TCP
 };
 
-/// `grpc-tls`.
 pub(super) const GRPC_TLS: SocketTransport =
     GRPC.over_tls("grpc-tls", "gRPC over HTTP/2, TLS 1.3, TCP and IPv4 (tonic, rustls): unary calls", b"h2");
 
-/// `grpc-unix`.
 pub(super) const GRPC_UNIX: SocketTransport = GRPC.over_unix(
     "grpc-unix",
     "gRPC over HTTP/2 and a Unix domain stream socket (tonic): unary calls",

@@ -7,7 +7,6 @@ use super::grpc::{DEFAULTS_WITHOUT_TCP, GRPC};
 use crate::library::grpc::{Calls, open};
 use crate::wires::socket_transport::SocketTransport;
 
-/// `grpc-stream`.
 pub(super) const GRPC_STREAM: SocketTransport = SocketTransport {
     card: Card {
         name: "grpc-stream",
@@ -27,14 +26,12 @@ pub(super) const GRPC_STREAM: SocketTransport = SocketTransport {
     ..GRPC
 };
 
-/// `grpc-stream-tls`.
 pub(super) const GRPC_STREAM_TLS: SocketTransport = GRPC_STREAM.over_tls(
     "grpc-stream-tls",
     "gRPC over HTTP/2, TLS 1.3, TCP and IPv4 (tonic, rustls): streaming calls",
     b"h2",
 );
 
-/// `grpc-stream-unix`.
 pub(super) const GRPC_STREAM_UNIX: SocketTransport = GRPC_STREAM.over_unix(
     "grpc-stream-unix",
     "gRPC over HTTP/2 and a Unix domain stream socket (tonic): streaming calls",

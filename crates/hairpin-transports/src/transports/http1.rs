@@ -19,7 +19,6 @@ use crate::wire::{Connection, TransportError};
 use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::{Foreign, SocketTransport};
 
-/// `http1`.
 pub(super) const HTTP1: SocketTransport = SocketTransport {
     card: Card {
         name: "http1",
@@ -41,11 +40,9 @@ pub(super) const HTTP1: SocketTransport = SocketTransport {
     ..TCP
 };
 
-/// `http1-tls`.
 pub(super) const HTTP1_TLS: SocketTransport =
     HTTP1.over_tls("http1-tls", "HTTP/1.1 over TLS 1.3, TCP and IPv4 (hyper, rustls)", b"http/1.1");
 
-/// `http1-unix`.
 pub(super) const HTTP1_UNIX: SocketTransport = HTTP1.over_unix(
     "http1-unix",
     "HTTP/1.1 over a Unix domain stream socket (hyper)",

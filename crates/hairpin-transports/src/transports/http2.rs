@@ -20,7 +20,6 @@ use crate::wire::{Connection, TransportError};
 use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::{Foreign, SocketTransport};
 
-/// `http2`.
 pub(super) const HTTP2: SocketTransport = SocketTransport {
     card: Card {
         name: "http2",
@@ -43,11 +42,9 @@ pub(super) const HTTP2: SocketTransport = SocketTransport {
     ..TCP
 };
 
-/// `http2-tls`.
 pub(super) const HTTP2_TLS: SocketTransport =
     HTTP2.over_tls("http2-tls", "HTTP/2 over TLS 1.3, TCP and IPv4 (hyper, rustls)", b"h2");
 
-/// `http2-unix`.
 pub(super) const HTTP2_UNIX: SocketTransport = HTTP2.over_unix(
     "http2-unix",
     "HTTP/2 over a Unix domain stream socket (hyper)",

@@ -7,7 +7,6 @@ use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::pipe::{PipeListener, connect};
 use crate::wires::{check, failed};
 
-/// `pipe` or `fifo`.
 pub(super) struct Pipe {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,

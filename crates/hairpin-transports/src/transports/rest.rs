@@ -28,7 +28,6 @@ use crate::wire::{Connection, TransportError};
 use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::SocketTransport;
 
-/// `rest`.
 pub(super) const REST: SocketTransport = SocketTransport {
     card: Card {
         name: "rest",
@@ -54,14 +53,12 @@ pub(super) const REST: SocketTransport = SocketTransport {
     ..HTTP1
 };
 
-/// `rest-tls`.
 pub(super) const REST_TLS: SocketTransport = REST.over_tls(
     "rest-tls",
     "JSON documents over HTTP/1.1, TLS 1.3, TCP and IPv4 (hyper, serde_json, rustls)",
     b"http/1.1",
 );
 
-/// `rest-unix`.
 pub(super) const REST_UNIX: SocketTransport = REST.over_unix(
     "rest-unix",
     "JSON documents over HTTP/1.1 and a Unix domain stream socket (hyper, serde_json)",

@@ -15,7 +15,6 @@ use crate::wires::layer::{Io, Session, connection, handshake_failed};
 use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::SocketTransport;
 
-/// `tls`.
 pub(super) const TLS: SocketTransport = SocketTransport {
     card: Card {
         name: "tls",

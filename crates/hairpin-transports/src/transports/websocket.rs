@@ -19,7 +19,6 @@ use crate::wires::layer::{Io, Session, connection, handshake_failed};
 use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::{Foreign, SocketTransport};
 
-/// `websocket`.
 pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
     card: Card {
         name: "websocket",
@@ -43,11 +42,9 @@ pub(super) const WEBSOCKET: SocketTransport = SocketTransport {
     ..TCP
 };
 
-/// `websocket-tls`.
 pub(super) const WEBSOCKET_TLS: SocketTransport =
     WEBSOCKET.over_tls("websocket-tls", "WebSocket over TLS 1.3, TCP and IPv4 (tungstenite, rustls)", b"http/1.1");
 
-/// `websocket-unix`.
 pub(super) const WEBSOCKET_UNIX: SocketTransport = WEBSOCKET.over_unix(
     "websocket-unix",
     "WebSocket over a Unix domain stream socket (tungstenite)",
@@ -90,7 +87,6 @@ struct WebSocketSession {
     next: Option<Bytes>,
     /// Bytes of the received frames, or fewer.
     taken: u64,
-    /// Bytes of the mask in a received frame.
     mask_bytes: usize,
     has_unsent: bool,
 }

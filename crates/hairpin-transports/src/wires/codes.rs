@@ -66,7 +66,6 @@ impl Codes {
         Self { sent, received, index, received_bytes }
     }
 
-    /// Writes the code of a message to be sent into the message.
     #[inline]
     pub fn write(&self, message: &mut [u8]) {
         if let Some((number, code)) = message.split_first_chunk_mut::<NUMBER_BYTES>()

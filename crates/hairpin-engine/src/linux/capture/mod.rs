@@ -34,7 +34,6 @@ pub struct Live {
     ring: PacketRing,
 }
 
-/// A capture that has ended.
 #[derive(Clone, Debug)]
 pub struct Captured {
     interface: String,

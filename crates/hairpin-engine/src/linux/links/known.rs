@@ -21,7 +21,6 @@ fn relay() -> Result<Receipt, WhyNot> {
     TRIED.get_or_init(|| namespace::may_prepare().map(|()| here())).clone()
 }
 
-/// Parses the user's text of a link.
 pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
     let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
         let word = error.text.get(error.range.clone()).unwrap_or_default();

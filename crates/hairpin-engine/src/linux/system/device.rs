@@ -23,7 +23,6 @@ const QUERIES: &[(&str, u32, u32)] = &[
     ("large_receive_offload", 0x25, 1 << 15),
 ];
 
-/// `struct ethtool_value` of `linux/ethtool.h`.
 #[repr(C)]
 struct Value {
     command: u32,

@@ -188,7 +188,6 @@ impl Supervisor {
     }
 }
 
-/// Whether it is a TCP or Multipath TCP socket.
 fn is_tcp(socket: &OwnedFd) -> bool {
     let is_stream = socket_type(socket).is_ok_and(|kind| kind == SocketType::STREAM);
     let protocol = socket_protocol(socket).ok().flatten();

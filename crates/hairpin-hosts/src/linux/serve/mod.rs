@@ -129,7 +129,6 @@ impl Server {
         metrics::start(at, Arc::clone(&self.shared))
     }
 
-    /// Restores the account of an earlier start.
     pub fn restore(&self, book: Account) {
         self.shared.sessions.restore(book);
     }

@@ -26,7 +26,6 @@ pub(super) const MAX_STRANGERS: usize = 2000;
 const HANDSHAKE: u8 = 22;
 /// First byte of a hello.
 const HELLO: u8 = 4;
-/// Polling interval for the rest of an incomplete hello.
 const HELLO_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) enum Caller {

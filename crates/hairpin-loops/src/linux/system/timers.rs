@@ -42,7 +42,6 @@ impl Timer {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Sleeps until `monotonic_ns`, or until a signal arrives.
     pub(crate) fn sleep_until(&self, monotonic_ns: u64) {
         let once = libc::itimerspec { it_interval: spec(0), it_value: spec(monotonic_ns.max(1)) };
         let mut expirations = 0_u64;

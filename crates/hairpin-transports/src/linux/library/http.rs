@@ -125,7 +125,6 @@ pub(crate) trait Sender: Send + Sized + 'static {
     }
 }
 
-/// Notes that the connection has ended.
 fn on_gone(mailboxes: &Mailboxes, result: Result<(), hyper::Error>) {
     let failure = result.err().and_then(|error| failure(&error));
     mailboxes.each(|mailbox| mailbox.on_gone(failure.clone()));
@@ -154,13 +153,11 @@ pub(crate) fn is_closed(error: &hyper::Error) -> bool {
         || error.source().is_some_and(is_io)
 }
 
-/// An error with its causes.
 pub(crate) fn text(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// One end of a connection over HTTP.
 struct HttpConnection<S> {
     driven: Arc<Driven>,
     /// The sender of the next wire; `None` at a server, and once there can be no other wire.
@@ -289,7 +286,6 @@ impl<S: Sender> Connection for HttpConnection<S> {
     }
 }
 
-/// The client of one wire.
 pub(crate) struct Client<S> {
     pub(crate) sender: S,
     pub(crate) mailbox: Mailbox,
@@ -297,7 +293,6 @@ pub(crate) struct Client<S> {
     pub(crate) index: usize,
     /// Of the URIs. The name is never looked up.
     pub(crate) origin: String,
-    /// See [`Setup::opens_with_message`].
     pub(crate) opens_with_message: bool,
 }
 
@@ -338,7 +333,6 @@ impl<S: Sender> Client<S> {
     }
 }
 
-/// Delivers a body.
 async fn deliver(mut body: Incoming, to: &Mailbox) -> Result<(), hyper::Error> {
     while to.room().await {
         let Some(frame) = body.frame().await else { break };

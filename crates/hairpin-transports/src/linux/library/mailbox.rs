@@ -31,7 +31,6 @@ struct State {
     is_closed: bool,
     /// Whether the other end has opened the wire.
     is_opened: bool,
-    /// Whether the other end sends no more.
     has_ended: bool,
     /// Whether the connection has ended, and why, unless the other end just closed it.
     is_gone: bool,
@@ -159,7 +158,6 @@ impl Mailbox {
         self.lock().is_opened = true;
     }
 
-    /// Notes that the other end sends no more.
     pub(crate) fn on_end(&self) {
         self.lock().has_ended = true;
     }

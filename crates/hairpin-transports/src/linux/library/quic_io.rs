@@ -37,7 +37,6 @@ pub(crate) fn new_endpoint(
     Ok((endpoint, traffic))
 }
 
-/// Counts of a socket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traffic(Arc<Counts>);
 
@@ -124,7 +123,6 @@ impl Drop for Timer {
     }
 }
 
-/// The connection, once it exists.
 pub(crate) type Established = Arc<OnceLock<quinn::Connection>>;
 
 #[derive(Debug)]

@@ -52,7 +52,6 @@ impl SocketIo {
         runtime.complete(handshake, timeout)?.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// The state of TLS.
     pub(crate) fn tls(&self) -> Option<&Connection> {
         match self {
             Self::Plain(_) => None,
@@ -61,7 +60,6 @@ impl SocketIo {
     }
 }
 
-/// Sends what TLS has to send.
 fn poll_send(handle: &Handle, tls: &mut Connection, context: &Context<'_>) -> Poll<io::Result<()>> {
     while tls.wants_write() {
         match tls.write_tls(&mut Polled { handle, context }) {

@@ -39,7 +39,6 @@ impl Alarm {
         if self.thread == thread_id() { Ok(()) } else { self.move_here() }
     }
 
-    /// Reduces the period to at most `period`.
     #[inline]
     pub(crate) fn shorten(&mut self, period: Duration) -> io::Result<()> {
         if self.period <= period {
@@ -131,7 +130,6 @@ fn install_handler() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The interval of the kernel timer, in ms.
     fn interval_ms(alarm: &Alarm) -> i64 {
         // SAFETY: an all-zero `itimerspec` is valid; the timer and the times live during the call.
         let times = unsafe {

@@ -39,7 +39,6 @@ pub(crate) struct DescriptorWire<P> {
     alarm: Option<Alarm>,
     /// The other end has closed or died: calls no longer wait, and receives return the remaining data.
     peer_gone: bool,
-    /// See [`Wire::system_calls`].
     system_calls: u64,
     /// The file of [`Wire::load_file`] and its length in bytes.
     file: Option<(OwnedFd, usize)>,

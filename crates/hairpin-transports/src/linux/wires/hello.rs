@@ -53,7 +53,6 @@ pub type Nonce = [u8; 16];
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// Time without an answer after which a client between hosts believes an ICMP error.
 const BELIEF_TIME: Duration = Duration::from_secs(2);
-/// Pause after an ICMP error that is not believed.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// ICMP errors in a row that a send ignores. The kernel also reports a missing route with such an error, each time.
 pub(crate) const MAX_ICMP_ERRORS: u32 = 8;

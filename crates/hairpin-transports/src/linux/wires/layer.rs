@@ -263,7 +263,6 @@ impl Write for Io {
     }
 }
 
-/// Sends what TLS holds.
 fn send_all(tls: &mut Tls, socket: &mut Raw<'_>) -> io::Result<()> {
     while tls.wants_write() {
         tls.write_tls(socket)?;

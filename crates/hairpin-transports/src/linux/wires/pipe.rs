@@ -130,7 +130,6 @@ fn connection(
     Ok(OneWire::connection(transport, DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
 }
 
-/// A wire over one pipe per direction.
 pub(crate) type PipeWire = DescriptorWire<PipePort>;
 
 pub(crate) struct PipePort {

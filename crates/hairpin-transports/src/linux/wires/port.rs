@@ -69,7 +69,6 @@ pub(crate) trait Port: Send + 'static {
     fn wait(&mut self, _events: i16, _at_most: Duration) -> Option<io::Result<bool>> {
         None
     }
-    /// See `Wire::drive`.
     fn drive(&mut self) -> Option<Duration> {
         None
     }
@@ -77,7 +76,6 @@ pub(crate) trait Port: Send + 'static {
     fn sends_files(&self) -> bool {
         self.is_stream()
     }
-    /// See `Wire::readiness`.
     fn readiness(&self) -> Option<Arc<dyn Readiness>> {
         None
     }
@@ -85,7 +83,6 @@ pub(crate) trait Port: Send + 'static {
     fn on_nothing_received(&mut self) -> io::Result<()> {
         Ok(())
     }
-    /// See `Wire::take_codes`.
     fn take_codes(&mut self) -> Option<Codes> {
         None
     }
@@ -100,11 +97,8 @@ pub(crate) trait Port: Send + 'static {
     fn readable(&self) -> BorrowedFd<'_>;
     /// The descriptor to poll for writing.
     fn writable(&self) -> BorrowedFd<'_>;
-    /// See `Wire::effective`.
     fn facts(&self) -> Vec<Fact>;
-    /// See `Wire::farewell`.
     fn farewell(&mut self) {}
-    /// See `Wire::begin_close`.
     fn begin_close(&mut self) {}
 
     /// Whether this port is a byte stream. The methods below are only called on streams.
@@ -119,21 +113,17 @@ pub(crate) trait Port: Send + 'static {
     fn send_vectored(&mut self, _parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
         Err(Miss::Failed(unsupported()))
     }
-    /// See `Stream::set`.
     fn set(&mut self, _option: OptionName, _on: bool) -> io::Result<()> {
         Err(unsupported())
     }
-    /// See `Stream::segments`.
     fn segments(&self) -> Option<Segments> {
         None
     }
 
-    /// See `Stream::sender_state`.
     fn sender_state(&self) -> Option<SenderState> {
         None
     }
 
-    /// See `Wire::stamp_arrivals`.
     fn stamp_arrivals(&mut self) -> io::Result<()> {
         Err(unsupported())
     }

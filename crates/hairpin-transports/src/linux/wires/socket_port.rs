@@ -317,7 +317,6 @@ enum Datagram {
     Message,
     /// A repeated hello, or a datagram of another sender.
     Other,
-    /// The other end sends no more.
     End,
 }
 

@@ -194,7 +194,6 @@ mod tests {
         })
     }
 
-    /// Asserts that the text is the header and `count` lines in order.
     fn assert_has_lines(text: &str, count: u64) {
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some(HEADER));

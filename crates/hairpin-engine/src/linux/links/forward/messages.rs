@@ -67,7 +67,6 @@ impl Flows {
 /// The message or answer that a packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// A message with an answer, or its answer.
     Answered(usize, MessageKind),
     /// A message without an answer.
     OneWay {

@@ -25,7 +25,6 @@ use crate::wire::{Connection, Setup, TransportError};
 /// What a request says about its sender.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("hairpin/", env!("CARGO_PKG_VERSION")));
 
-/// A version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     One,
@@ -91,7 +90,6 @@ fn not_shaken(setup: &Setup, source: std::io::Error) -> TransportError {
 pub(crate) struct Target {
     pub(crate) server: Arc<ForeignServer>,
     uri: Uri,
-    /// The header of HTTP/1.1.
     host: Option<HeaderValue>,
 }
 
@@ -192,7 +190,6 @@ fn check_status(response: &Response<Incoming>) -> Result<(), Refusal> {
     Err(Refusal::with_code(CodeOf::HttpStatus, status.as_u16().into(), cause, hint))
 }
 
-/// Reads a body, and returns its length.
 async fn read(mut body: Incoming) -> Result<u64, Refusal> {
     let mut bytes = body.size_hint().lower();
     let mut received = 0;

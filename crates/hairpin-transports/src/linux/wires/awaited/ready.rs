@@ -10,7 +10,6 @@ use crate::system::epoll::Epoll;
 use crate::wire::{Descriptors, Wire, WireError};
 use crate::wires::MAX_SLICE;
 
-/// `epoll`.
 pub(crate) struct Epolled {
     epoll: Epoll,
     /// Interrupts waits, so that the deadline can be checked: a time-out of the call would set a timer each time, which takes 5 %

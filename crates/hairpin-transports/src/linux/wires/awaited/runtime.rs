@@ -66,13 +66,11 @@ impl Ahead {
 
 /// Who tells that there is data.
 enum Readiness {
-    /// The only socket.
     Socket(AsyncFd<OwnedFd>),
     /// A task for each socket, by its place.
     Tasks(mpsc::Receiver<usize>),
 }
 
-/// Makes the sockets wait in a runtime.
 pub(super) fn awaited(of: Sockets, waiting: Waiting) -> Result<Box<dyn Wire>, TransportError> {
     let error = |source| failed("start", "a tokio runtime", source, "is a limit of threads or descriptors reached?");
     let runtime = match waiting.more_threads(1) as usize {

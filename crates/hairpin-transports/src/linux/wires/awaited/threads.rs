@@ -50,7 +50,6 @@ struct Inbox {
 }
 
 struct Piece {
-    /// The place of its connection.
     place: usize,
     content: Content,
     memory: Box<[u8]>,
@@ -153,7 +152,6 @@ struct Running<'t> {
     is_over: AtomicBool,
     /// The kernel's ids of the threads.
     threads: Mutex<Vec<i32>>,
-    /// The thread that waits for the end of the loop.
     waiting: Thread,
 }
 

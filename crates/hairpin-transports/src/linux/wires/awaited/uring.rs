@@ -31,7 +31,6 @@ pub(crate) struct Uring {
     is_stream: bool,
     /// Sockets without a receive in flight, whose memory may be received into.
     idle: Vec<usize>,
-    /// Receives that are complete.
     received: VecDeque<(usize, io::Result<usize>)>,
     /// Bytes of a stream that were received and not taken yet.
     rest: Option<(usize, Range<usize>)>,

@@ -66,13 +66,11 @@ pub(crate) trait Method: Send + Sized + 'static {
         0
     }
 
-    /// See [`Wire::in_runtime`].
     fn in_runtime(_: &mut AwaitedWire<Self>) -> Option<&mut dyn InRuntime> {
         None
     }
 }
 
-/// The sockets of a wire.
 pub(crate) struct Sockets {
     pub(super) wires: Vec<SocketWire>,
     /// The place of the socket that was used last.
