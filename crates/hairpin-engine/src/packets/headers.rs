@@ -51,6 +51,7 @@ impl LinkLayer {
 
     /// Returns the length of the header, the ethertype of what follows, and whether the capturing host sent the packet.
     fn header(self, bytes: &[u8]) -> Option<(usize, u16, Option<bool>)> {
+        /// `PACKET_OUTGOING` (packet(7)).
         const OUTGOING: u16 = 4;
         match self {
             Self::Ethernet => {
