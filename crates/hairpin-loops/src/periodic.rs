@@ -103,6 +103,7 @@ impl<C: Clock> Periods<'_, C> {
         least.max(now_ns.saturating_sub(self.first_release_ns).div_ceil(self.periodic.period_ns))
     }
 
+    /// Number of periods in `extent`, at least one.
     fn periods(&self, extent: Extent) -> u64 {
         match extent {
             Extent::Count(count) => count,

@@ -255,6 +255,7 @@ impl Request {
         request
     }
 
+    /// `struct ifinfomsg`.
     fn ifinfomsg(&mut self, index: u32, flags: i32) {
         self.bytes.extend([0; 4]);
         self.word(index);

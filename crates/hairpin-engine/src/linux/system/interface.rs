@@ -78,6 +78,7 @@ pub(crate) fn driver(device: &str) -> Option<String> {
 /// Capacity for link modes, in 32-bit words: three masks of the maximum size that the kernel can report.
 const MODE_WORDS: usize = 127;
 
+/// `struct ethtool_link_settings`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct LinkSettings {
