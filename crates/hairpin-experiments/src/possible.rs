@@ -539,17 +539,13 @@ fn check_options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> R
                 format!("one of {}", own_controls.join(", ")),
             ));
         }
-        let controls = &capabilities.congestion_controls;
-        if name == OptionName::Congestion && !controls.iter().any(|control| control == value) {
-            let hint = format!("one of {}", controls.join(", "));
-            return Err(why(format!("congestion control `{value}` is not available here"), hint));
-        }
-        if let Some(far) = &capabilities.far
-            && name == OptionName::Congestion
-            && !far.congestion_controls.iter().any(|control| control == value)
+        let far = capabilities.far.iter().map(|far| (format!("on {}", far.name), &far.congestion_controls));
+        let mut hosts = std::iter::once(("here".to_owned(), &capabilities.congestion_controls)).chain(far);
+        if name == OptionName::Congestion
+            && let Some((place, controls)) = hosts.find(|(_, known)| !known.iter().any(|control| control == value))
         {
-            let hint = format!("one of {}", far.congestion_controls.join(", "));
-            return Err(why(format!("congestion control `{value}` is not available on {}", far.name), hint));
+            let hint = format!("one of {}", controls.join(", "));
+            return Err(why(format!("congestion control `{value}` is not available {place}"), hint));
         }
         if name == OptionName::BusyPoll && value != "0" {
             return Err(why(

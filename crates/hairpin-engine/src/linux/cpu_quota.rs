@@ -68,7 +68,7 @@ impl Throttling {
     /// Adds the groups of a process: `self` or its id.
     pub(crate) fn add(&mut self, process: &str) {
         for group in limited(Path::new("/"), process) {
-            let first_ns = throttled_ns(&group.folder).unwrap_or(0);
+            let first_ns = read(&group.folder).map_or(0, |first| first.ns);
             self.groups.entry(group.folder).or_insert((first_ns, first_ns));
         }
     }
@@ -76,14 +76,14 @@ impl Throttling {
     /// Time of all CPUs, in ns; 0 without a quota. Call it from time to time while the programs run.
     pub(crate) fn ns(&mut self) -> u64 {
         for (folder, (_, latest_ns)) in &mut self.groups {
-            *latest_ns = throttled_ns(folder).unwrap_or(*latest_ns);
+            *latest_ns = read(folder).map_or(*latest_ns, |latest| latest.ns);
         }
         self.groups.values().map(|(first_ns, latest_ns)| latest_ns.saturating_sub(*first_ns)).sum()
     }
 }
 
-fn throttled_ns(folder: &Path) -> Option<u64> {
-    Some(parse(&fs::read_to_string(folder.join("cpu.stat")).ok()?).ns)
+fn read(folder: &Path) -> Option<Throttled> {
+    Some(parse(&fs::read_to_string(folder.join("cpu.stat")).ok()?))
 }
 
 #[derive(Debug, PartialEq)]
@@ -120,10 +120,9 @@ fn quota(folder: &Path) -> Option<f64> {
 }
 
 fn throttled(groups: &[Group]) -> Throttled {
-    let all = groups.iter().filter_map(|group| fs::read_to_string(group.folder.join("cpu.stat")).ok());
-    all.fold(Throttled::default(), |sum, text| {
-        let one = parse(&text);
-        Throttled { periods: sum.periods.saturating_add(one.periods), ns: sum.ns.saturating_add(one.ns) }
+    groups.iter().filter_map(|group| read(&group.folder)).fold(Throttled::default(), |sum, one| Throttled {
+        periods: sum.periods.saturating_add(one.periods),
+        ns: sum.ns.saturating_add(one.ns),
     })
 }
 
