@@ -13,16 +13,10 @@ pub fn merge_facts<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
 }
 
 fn merge_values(name: &str, values: &[&FactValue]) -> Option<Fact> {
-    if let Some(FactValue::Word(word)) = values.last() {
-        return Some(Fact::word(name, word.clone()));
+    if let Some(word) = values.last()?.word() {
+        return Some(Fact::word(name, word));
     }
-    let numbers: Vec<f64> = values
-        .iter()
-        .filter_map(|value| match value {
-            FactValue::Number(number) => Some(*number),
-            FactValue::Word(_) => None,
-        })
-        .collect();
+    let numbers: Vec<f64> = values.iter().filter_map(|value| value.number()).collect();
     let value = if fact_names::EVENTS.contains(&name) { numbers.iter().sum() } else { median(&numbers)? };
     Some(Fact::number(name, value))
 }

@@ -16,16 +16,21 @@ use crate::{exchanges, lateness, observer_costs, summary, valid_rounds};
 /// rounds are omitted), not with the number of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
-    latencies: BTreeMap<String, Latencies>,
-    /// Latencies in the idle phases of cases under load.
-    idle: BTreeMap<String, Latencies>,
-    /// Release jitter of control loops.
-    jitter: BTreeMap<String, Latencies>,
-    /// Sampled round trips.
-    trips: BTreeMap<String, TripsOfCase>,
     bound_ns: Option<u64>,
+    cases: BTreeMap<String, DigestOfCase>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct DigestOfCase {
+    latencies: Latencies,
+    /// Latencies in the idle phase of a case under load.
+    idle: Latencies,
+    /// Release jitter of a control loop.
+    jitter: Latencies,
+    /// Sampled round trips.
+    trips: Option<TripsOfCase>,
     /// Messages above the bound.
-    exceedances: BTreeMap<String, Exceedances>,
+    exceedances: Exceedances,
 }
 
 /// The latencies of a case, separate for counted and omitted rounds.
@@ -91,21 +96,21 @@ impl Digest {
     /// Adds a round. Ignores failed and interrupted rounds and their samples.
     pub fn add(&mut self, record: &RoundRecord, samples: Option<&Samples>) {
         let (Some(measured), Some(samples)) = (record.measured(), samples) else { return };
-        let all = self.latencies.entry(record.case_id.clone()).or_default();
-        all.add((record, measured), &samples.latency);
+        let case = self.cases.entry(record.case_id.clone()).or_default();
+        case.latencies.add((record, measured), &samples.latency);
         if let Some(bound_ns) = self.bound_ns {
-            self.exceedances.entry(record.case_id.clone()).or_default().add(samples, bound_ns);
+            case.exceedances.add(samples, bound_ns);
         }
         if let Some(idle) = samples.phases.as_ref().and_then(|phases| phases.others.idle.as_ref()) {
-            self.idle.entry(record.case_id.clone()).or_default().add((record, measured), &idle.latency);
+            case.idle.add((record, measured), &idle.latency);
         }
         if let Some(jitter) = samples.lateness.as_ref().filter(|_| measured.primary().periodic.is_some()) {
-            self.jitter.entry(record.case_id.clone()).or_default().add((record, measured), jitter);
+            case.jitter.add((record, measured), jitter);
         }
     }
 
     pub fn add_trips(&mut self, record: &RoundRecord, sampled: &SampledRound) {
-        self.trips.entry(record.case_id.clone()).or_default().add(record, sampled);
+        self.cases.entry(record.case_id.clone()).or_default().trips.get_or_insert_default().add(record, sampled);
     }
 
     /// Summarizes each case: cases of `plan_order` first (measured or not), then other cases in order of appearance.
@@ -120,11 +125,8 @@ impl Digest {
         states: &States,
         alpha: f64,
     ) -> Vec<CaseSummary> {
-        let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
-        for round in rounds {
-            by_case.entry(&round.case_id).or_default().push(round);
-        }
-        let mut seen = std::collections::BTreeSet::new();
+        let by_case = valid_rounds::by_case(rounds);
+        let mut seen = BTreeSet::new();
         let mut summaries: Vec<CaseSummary> = plan_order
             .iter()
             .map(|case| (case.id(), case))
@@ -136,13 +138,14 @@ impl Digest {
                 let all_shown = valid_rounds::too_few_valid(&judged);
                 let omitted = judged.iter().filter(|judged| judged.why.is_some()).map(|judged| judged.round.number);
                 let omitted: BTreeSet<u32> = omitted.collect();
-                let histograms = [&self.latencies, &self.idle, &self.jitter];
-                let histograms = histograms.map(|of| of.get(&id).and_then(|of| of.shown(&omitted, all_shown)));
+                let none = DigestOfCase::default();
+                let digest = self.cases.get(&id).unwrap_or(&none);
+                let histograms = [&digest.latencies, &digest.idle, &digest.jitter];
+                let histograms = histograms.map(|of| of.shown(&omitted, all_shown));
                 let reliable = cards.reliable(&case.primary().transport);
                 let histograms = histograms.each_ref().map(Option::as_deref);
-                let budget = self.trips.get(&id).and_then(|trips| trips.budget(rounds, alpha));
-                let exceedances = self.exceedances.get(&id).zip(self.bound_ns);
-                let exceeds = exceedances.and_then(|(of_case, bound_ns)| of_case.exceeds(bound_ns, alpha));
+                let budget = digest.trips.as_ref().and_then(|trips| trips.budget(rounds, alpha));
+                let exceeds = self.bound_ns.and_then(|bound_ns| digest.exceedances.exceeds(bound_ns, alpha));
                 let mut summary = summary::summary((case, reliable), id, rounds, histograms, states, alpha);
                 summary.primary_mut().exceeds = exceeds;
                 CaseSummary { budget, ..summary }

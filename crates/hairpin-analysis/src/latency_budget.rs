@@ -114,7 +114,6 @@ pub fn trip(sampled: &SampledTrip, server_has_own_clock: bool, sleeps: bool) -> 
     Some(Trip { round_trip_ns, parts, send_calls_ns: [call_ns(client), call_ns(server)] })
 }
 
-/// The elementary parts between two points.
 fn between(from: usize, to: usize) -> PartSet {
     (AFTER[from]..AFTER[to]).fold(0, |of, place| of | 1 << place)
 }
@@ -201,7 +200,6 @@ impl TripsOfCase {
     }
 }
 
-/// The means of these round trips.
 fn band(name: BandName, trips: &[&Trip], sleeps: bool) -> Band {
     let empty =
         Band { band: name, samples: trips.len() as u64, round_trip_ns: None, parts: Vec::new(), beside: Vec::new() };

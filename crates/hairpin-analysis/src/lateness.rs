@@ -41,7 +41,6 @@ pub(crate) struct Judged<'r> {
     pub(crate) why_tail: Option<LeftOut>,
 }
 
-/// Judges the timed rounds of one case, in their order.
 pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
     let Some((first, measured)) = rounds.first() else { return Vec::new() };
     if measured.counts_if_disturbed {
@@ -224,7 +223,7 @@ fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{CpuNoise, EndReport, Invalid, LinkRecord, RelayReport};
+    use hairpin_model::{CpuNoise, EndReport, FlowRecord, Invalid, LinkRecord, RelayReport};
 
     use super::*;
     use crate::fixture::links::{late_by, over};
@@ -317,7 +316,11 @@ mod tests {
     #[test]
     fn ends_and_emulator_on_one_cpu_do_not_disturb_each_other() {
         let waited_ns = |pinned_cpu: Option<usize>| {
-            let mut measured = Measured { ends: vec![EndReport::default(); 2], ..Measured::default() };
+            let mut measured = Measured {
+                flows: vec![FlowRecord::default()],
+                ends: vec![EndReport::default(); 2],
+                ..Measured::default()
+            };
             on_own_cpus(&mut measured);
             measured.ends[1].role = End::Server;
             (measured.ends[0].waited_for_cpu_ns, measured.ends[1].cpu_ns) = (Some(9 * MS), 5 * MS);

@@ -46,7 +46,6 @@ fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<Latenes
     })
 }
 
-/// Selects the round with the most drops; the first one on a tie.
 fn shown(links: &[(&RoundRecord, &LinkRecord)]) -> Option<Box<ShownLink>> {
     let dropped = |link: &LinkRecord| link.packets.dropped.values().sum::<u64>();
     // On a tie, `max_by_key` returns the last: iterate backwards.

@@ -14,7 +14,6 @@ pub(crate) fn fill(cases: &mut [CaseSummary], alpha: f64) {
     }
 }
 
-/// Returns the cost; `None` for the baseline itself.
 fn cost(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<ObserverCost> {
     let baseline = without(&case.case).filter(|baseline| *baseline != case.case && case.valid)?;
     let baseline = cases.iter().find(|other| other.case == baseline && other.valid)?;

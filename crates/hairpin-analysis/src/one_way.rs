@@ -103,7 +103,6 @@ fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
     }
 }
 
-/// Returns the messages sent per second, from the first send to the last.
 pub(crate) fn sent_per_s(flow: &FlowRecord) -> Option<f64> {
     let sent = flow.sent.as_ref().filter(|sent| sent.over_ns > 0)?;
     Some(sent.messages as f64 * 1e9 / sent.over_ns as f64)
@@ -299,7 +298,11 @@ mod tests {
                 ..Received::default()
             };
             let line = CpuTimeLine { at_ns: vec![2_000_000, 4_000_000], cpu_ns: vec![1_000_000, 2_000_000] };
-            let mut measured = Measured::default();
+            let mut measured = Measured {
+                flows: vec![FlowRecord::default()],
+                ends: vec![EndReport::default()],
+                ..Measured::default()
+            };
             measured.flows[0].received = Some(received);
             measured.ends[0].cpu_time_line = Some(line);
             // After the last arrival, the end waits for the other end.

@@ -33,7 +33,6 @@ pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
 }
 
 impl<'r> OverRounds<'r> {
-    /// Returns the rounds of a case that was never measured.
     pub(crate) fn none() -> Self {
         Self { state: 0, share: 0.0, measured: Vec::new(), with_tail: Vec::new(), over: Over::seconds(0.0) }
     }

@@ -41,7 +41,6 @@ pub(crate) fn figures(
     })
 }
 
-/// Returns a count of the client per period.
 pub(crate) fn per_period(flow: &Flow, measured: &Measured, of: fn(&EndReport) -> u64) -> Option<f64> {
     let periods = measured.flow(&flow.id)?.periodic.as_ref()?.periods;
     (periods > 0).then(|| of(measured.client()) as f64 / periods as f64)

@@ -9,7 +9,6 @@ use crate::over_rounds::OverRounds;
 /// Minimum time of an exchange to count a connection's time in such exchanges, in ns: the path then dominates.
 const MIN_EXCHANGE_NS: f64 = 2e6;
 
-/// Returns the set-up figures of a flow; `None` if they were not measured.
 pub(crate) fn set_up(
     flow: &Flow,
     over_rounds: &OverRounds,

@@ -28,7 +28,6 @@ pub struct States {
 }
 
 impl States {
-    /// Detects the states from the timed rounds of a run.
     pub fn of(rounds: &[RoundRecord]) -> Self {
         let mut probed: Vec<(u32, Slowness)> = Vec::new();
         let usual_probe_ns = usual_probe_ns(rounds);

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use hairpin_model::one_way::{BlockedByOthers, MAX_STREAMS_SHOWN, StreamLatency, StreamLedger, StreamSummary};
 use hairpin_model::{Flow, FlowRecord, Measured, Received, StreamReceived};
 
-/// Returns the streams of the flow; empty if its messages were not counted by stream.
 pub(crate) fn by_stream(flow: &Flow, rounds: &[&Measured]) -> Vec<StreamSummary> {
     let records: Vec<&FlowRecord> = rounds.iter().filter_map(|measured| measured.flow(&flow.id)).collect();
     let received = || records.iter().filter_map(|record| record.received.as_ref());

@@ -85,7 +85,6 @@ pub(crate) fn summary(
     }
 }
 
-/// Summarizes a flow over the rounds, with the histograms of all its latencies and of its release jitter, if any.
 fn flow_summary(
     flow: &Flow,
     over_rounds: &OverRounds,
@@ -138,7 +137,6 @@ fn failure(round: &RoundRecord) -> Option<String> {
     Some(format!("round {}{purpose}: {failure}", round.number))
 }
 
-/// Returns the omitted timed and evidence rounds in time order.
 fn omitted_rounds(rounds: &[&RoundRecord], judged: &[Judged<'_>]) -> Vec<RoundLeftOut> {
     let timed = judged.iter().filter_map(|Judged { round, why, why_tail, .. }| {
         let (only_tail, why) = (why.is_none(), why.clone().or_else(|| why_tail.clone())?);
@@ -250,7 +248,6 @@ fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Me
     reasons
 }
 
-/// Returns the reason if too few rounds of a case are valid.
 fn rounds_left_out(kept: &[Judged<'_>]) -> Option<Invalid> {
     let mut left_out = kept.iter().filter_map(|judged| judged.why.as_ref());
     let first = left_out.next()?.clone();

@@ -3,7 +3,7 @@
 use hairpin_model::explanation::evidence;
 use hairpin_model::options::OptionName;
 use hairpin_model::tuning::{Change, TuneMetric, TuneVerdict};
-use hairpin_model::{Cause, ExplainedCause, ExplainedConnection, Explanation, FactValue, Figure, Options, RangeNs};
+use hairpin_model::{Cause, ExplainedCause, ExplainedConnection, Explanation, Figure, Options, RangeNs};
 
 use crate::statistics::distribution::student_quantile;
 use crate::statistics::location::{mean, standard_deviation};
@@ -68,12 +68,7 @@ fn predicted(cause: &ExplainedCause, explanation: &Explanation, metric: TuneMetr
     let ends_it = [Cause::NagleMeetsDelayedAck, Cause::NagleWaits, Cause::ReceiveWindow, Cause::SlowStartAfterIdle];
     let is_compared = metric != TuneMetric::Exchange || is_of_busiest(explanation, &cause.place);
     let saved = cause.saved_if_fixed_ns.filter(|_| is_compared && ends_it.contains(&cause.code))?;
-    let number = |name: &str| {
-        cause.evidence.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {
-            FactValue::Number(number) => Some(number),
-            FactValue::Word(_) => None,
-        })
-    };
+    let number = |name: &str| cause.evidence.iter().find(|fact| fact.name == name)?.value.number();
     let (affected, all) = (number(evidence::AFFECTED)?, number(evidence::EXCHANGES)?);
     let factor = match metric {
         TuneMetric::Exchange => affected / all.max(1.0),
@@ -102,7 +97,6 @@ pub fn saved(before: &[f64], after: &[f64], alpha: f64) -> Option<Figure> {
     figure(&differences, alpha)
 }
 
-/// Returns the mean of values with Student's interval.
 pub fn figure(values: &[f64], alpha: f64) -> Option<Figure> {
     let degrees = u32::try_from(values.len().checked_sub(1)?).ok().filter(|degrees| *degrees > 0)?;
     let (value, deviation) = (mean(values)?, standard_deviation(values)?);

@@ -2,7 +2,6 @@
 
 use hairpin_model::{LeftOut, Measured, fact, fact_names};
 
-/// Returns why a round between two hosts is omitted; `None` if it counts.
 pub(crate) fn omission_reason(measured: &Measured) -> Option<LeftOut> {
     let silent_ns = measured.flows.iter().filter_map(|flow| flow.sent.as_ref()?.no_feedback_ns).max();
     let overlapped = || measured.ends.iter().any(|end| fact::number(&end.facts, fact_names::OVERLAPPED).is_some());

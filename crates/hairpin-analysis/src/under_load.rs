@@ -80,7 +80,6 @@ fn ledger(counts: &PhaseCounts, uncounted_cause: Option<&str>) -> Ledger {
     ledger.closed()
 }
 
-/// Returns why a round's phases are invalid; `None` if they are valid, and for rounds without phases.
 pub(crate) fn omission_reason(measured: &Measured) -> Option<LeftOut> {
     let spans = measured.phases.as_ref()?;
     let phases = measured.primary().phases.as_ref()?;
@@ -180,7 +179,6 @@ pub(crate) fn summary(
     })
 }
 
-/// Returns by how much the load increases a figure of the probe's latency in a round, in ns.
 pub(crate) fn added_ns(measured: &Measured, of: fn(&Percentiles) -> f64) -> Option<f64> {
     let [idle, loaded] = [Phase::Idle, Phase::Loaded].map(|phase| {
         probe_phase(measured, phase).filter(|phase| phase.samples > 0).map(|phase| of(&phase.latency_ns))
@@ -229,7 +227,6 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
     }
 }
 
-/// Returns how long the ends of the probe waited for a CPU per message, in ns.
 pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
     let probe = &measured.primary().id;
     let ends = measured.ends.iter().filter(|end| end.flow == *probe);
@@ -238,7 +235,6 @@ pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option
     (sent > 0).then_some(waited? as f64 / sent as f64)
 }
 
-/// Returns by how much the load increases the wait for a CPU per message, in ns.
 pub(crate) fn added_wait_ns(measured: &Measured) -> Option<f64> {
     Some(waited_ns_per_message(measured, Phase::Loaded)? - waited_ns_per_message(measured, Phase::Idle)?)
 }
@@ -273,7 +269,6 @@ fn recovered_after_ns(measured: &Measured) -> Option<f64> {
     }
 }
 
-/// Computes the case over the time of a round, as medians over the rounds.
 fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
     let spans = rounds.iter().find_map(|measured| measured.phases.as_ref())?;
     let begin_ns = spans.idle.from_ns;

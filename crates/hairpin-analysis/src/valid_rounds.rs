@@ -24,13 +24,15 @@ pub(crate) fn judged<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<J
     judged.collect()
 }
 
+pub(crate) fn by_case(rounds: &[RoundRecord]) -> BTreeMap<&str, Vec<&RoundRecord>> {
+    let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
+    rounds.iter().for_each(|round| by_case.entry(&round.case_id).or_default().push(round));
+    by_case
+}
+
 /// Numbers of the timed rounds that the machine or the emulator disturbed so much that they do not count.
 pub fn disturbed_rounds(rounds: &[RoundRecord]) -> Vec<u32> {
-    let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
-    for round in rounds {
-        by_case.entry(&round.case_id).or_default().push(round);
-    }
-    let judged = by_case.into_values().flat_map(|rounds| judged(rounds.into_iter()));
+    let judged = by_case(rounds).into_values().flat_map(|rounds| judged(rounds.into_iter()));
     judged
         .filter(|judged| judged.why.as_ref().is_some_and(LeftOut::is_disturbance))
         .map(|of| of.round.number)
@@ -59,7 +61,6 @@ pub(crate) fn counted(judged: Vec<Judged<'_>>) -> Vec<Judged<'_>> {
     judged.into_iter().filter(|judged| all_shown || judged.why.is_none()).collect()
 }
 
-/// Whether less than half of the case's timed rounds are valid.
 pub(crate) fn too_few_valid(judged: &[Judged<'_>]) -> bool {
     2 * judged.iter().filter(|judged| judged.why.is_none()).count() < judged.len()
 }

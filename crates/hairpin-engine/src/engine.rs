@@ -185,7 +185,6 @@ pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
         given_cpus: None,
         may_keep_cpus_awake: keep_awake::may_keep_awake(),
         congestion_controls: sysctl::available_congestion_controls(),
-        default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),
         waking_round_trip_ns: crate::waking::round_trip_ns,
         process_start_ns: crate::waking::process_start_ns,
         links: crate::links::known::capabilities(),

@@ -163,7 +163,11 @@ mod tests {
             let mut samples = Samples::with_rows(0);
             samples.latency.record_n(5000, count).unwrap();
             samples.measured = count;
-            let mut measured = Measured::default();
+            let mut measured = Measured {
+                flows: vec![FlowRecord::default()],
+                ends: vec![EndReport::default()],
+                ..Measured::default()
+            };
             (measured.flows[0].ledger.sent, measured.flows[0].ledger.received) = (count, count);
             measured.flows[0].sent = Some(Sent { messages: count, over_ns: 10 * count, ..Sent::default() });
             let end = &mut measured.ends[0];

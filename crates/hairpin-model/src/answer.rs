@@ -61,7 +61,6 @@ words! {
     pub enum Condition: "condition" {
         /// `yes` or `no`.
         Encryption = "encryption",
-        /// The name of the congestion control.
         Congestion = "congestion control",
         /// The largest packet, as `1452 B`: the largest TCP segment, or the largest QUIC datagram.
         PacketSize = "largest packet",

@@ -26,7 +26,6 @@ pub const MAX_BURST_MESSAGES: u32 = 1_000_000;
 pub const WORDS: &[&str] = &["fixed", "poisson", "burst=N"];
 
 impl Arrivals {
-    /// Number of messages due at one time.
     pub fn at_once(self) -> u32 {
         if let Self::Burst(count) = self { count } else { 1 }
     }

@@ -35,7 +35,6 @@ pub struct HostCapabilities {
     pub may_keep_cpus_awake: Result<(), WhyNot>,
     /// Congestion controls that this process may set.
     pub congestion_controls: Vec<String>,
-    pub default_congestion_control: String,
     /// Measures a round trip that wakes another CPU each way, in ns; takes some ms.
     pub waking_round_trip_ns: fn() -> u64,
     /// Measures the time to start a process, in ns; takes some ms.
@@ -108,12 +107,10 @@ pub struct KnownLink {
 }
 
 impl HostCapabilities {
-    /// The names of all transports.
     pub fn names(&self) -> Vec<&'static str> {
         self.candidates.iter().map(|candidate| candidate.card.name).collect()
     }
 
-    /// The cards of all transports as saved in a run.
     pub fn saved_cards(&self) -> SavedCards {
         self.candidates.iter().map(|candidate| (candidate.card.name, candidate.card.saved())).collect()
     }

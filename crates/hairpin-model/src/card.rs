@@ -23,7 +23,6 @@ pub enum AnsweredBy {
 }
 
 impl AnsweredBy {
-    /// Whether Hairpin's server answers.
     pub fn is_server(&self) -> bool {
         *self == Self::Server
     }
@@ -208,7 +207,6 @@ impl Card {
         self.protocol == Protocol::Udp && self.library.is_none()
     }
 
-    /// The part that a run saves.
     pub fn saved(&self) -> SavedCard {
         SavedCard {
             protocol: self.protocol,

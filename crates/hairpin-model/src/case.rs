@@ -84,7 +84,6 @@ pub struct Fallback {
 words! {
     /// Kind of a path that leaves the host.
     pub enum PathKind: "kind of path" {
-        /// The network between two hosts.
         Hosts = "hosts",
         /// The path to a server that is not Hairpin's. The host is its URL.
         ForeignServer = "foreign server",
@@ -95,7 +94,6 @@ words! {
 pub const LOOPBACK: &str = "loopback";
 
 impl Path {
-    /// No link.
     pub fn loopback() -> Self {
         Self { link: LOOPBACK.to_owned(), name: None, across: None }
     }
@@ -165,14 +163,12 @@ impl Case {
         self.flows.iter().filter(is_load).collect()
     }
 
-    /// Other work on the CPUs of a control loop; `None` for other cases.
     pub fn background(&self) -> Option<BackgroundLoad> {
         self.primary().load.periodic()?;
         let is_there = |id: &&str| self.flows.iter().any(|flow| flow.id.to_string() == **id);
         BackgroundLoad::ALL.iter().copied().rfind(|load| load.flows().iter().all(is_there))
     }
 
-    /// Directions of the load on a probe; `None` for other cases.
     pub fn load_ways(&self) -> Option<LoadWays> {
         self.is_under_load().then(|| match self.loads().as_slice() {
             [] => LoadWays::None,
@@ -187,7 +183,6 @@ impl Case {
         Self { ends: self.ends_of(flow), flows: vec![flow.clone()], ..self.clone() }
     }
 
-    /// End settings of `flow`: its own, or those of the case.
     pub fn ends_of(&self, flow: &Flow) -> EndSettings {
         flow.ends.unwrap_or(self.ends)
     }
@@ -197,7 +192,6 @@ impl Case {
         &self.flows[self.primary_index()]
     }
 
-    /// Whether `flow` is the primary flow.
     pub fn is_judged_by(&self, flow: &Flow) -> bool {
         self.primary().id == flow.id
     }
@@ -211,7 +205,6 @@ impl Case {
         FlowRole::primary_index(self.flows.iter().map(|flow| flow.role))
     }
 
-    /// Returns the case after `change`.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -224,7 +217,6 @@ impl Case {
         digest(&json)
     }
 
-    /// Whether an emulated link is between the ends.
     pub fn is_emulated(&self) -> bool {
         self.path.link != LOOPBACK
     }
@@ -234,7 +226,6 @@ impl Case {
         self.path.across.as_ref().map(|across| across.host.as_str())
     }
 
-    /// Whether the server is not Hairpin's.
     pub fn is_foreign(&self) -> bool {
         self.path.across.as_ref().is_some_and(|across| across.kind == PathKind::ForeignServer)
     }
@@ -272,12 +263,10 @@ impl Case {
         self.words().join(" ")
     }
 
-    /// Maximum number of open descriptors of an end.
     pub fn descriptors(&self) -> u64 {
         self.primary().wires().saturating_mul(self.ends.waiting.descriptors_per_connection()) + OWN_DESCRIPTORS
     }
 
-    /// The parts of the label, a word or two each.
     pub fn words(&self) -> Vec<String> {
         let has_load = self.is_under_load() || self.background().is_some();
         let beside_load = |flow: &&Flow| !has_load || flow.id == self.primary().id;
@@ -350,7 +339,6 @@ impl Case {
         distinct(words)
     }
 
-    /// Returns the case on the loopback.
     pub fn without_link(&self) -> Self {
         Self { path: Path::loopback(), ..self.clone() }
     }
@@ -389,7 +377,6 @@ impl Case {
         case
     }
 
-    /// Returns the case without its replicate number.
     pub fn without_replicate(&self) -> Self {
         Self { replicate: 0, ..self.clone() }
     }
@@ -401,7 +388,6 @@ impl Case {
     }
 }
 
-/// Details of these flows, a word or two each.
 fn flows_in_words(flows: &[&Flow]) -> Vec<String> {
     match flows {
         [up, down] if go_both_ways(up, down) => {
@@ -412,7 +398,6 @@ fn flows_in_words(flows: &[&Flow]) -> Vec<String> {
     }
 }
 
-/// Whether both flows differ only in direction.
 fn go_both_ways(up: &Flow, down: &Flow) -> bool {
     let turned = Flow { id: down.id.clone(), direction: Direction::Down, ..up.clone() };
     up.direction == Direction::Up && turned == *down

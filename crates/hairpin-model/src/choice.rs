@@ -30,9 +30,7 @@ words! {
         Usable = "usable",
         /// The sender or the receiver did not keep up with the rate.
         Rate = "rate",
-        /// Messages were lost.
         NoLoss = "no-loss",
-        /// The latency exceeds the bound.
         Latency = "latency",
     }
 }
@@ -117,12 +115,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The chosen case; `None` if no case meets the needs.
     pub fn chosen(&self) -> Option<&JudgedCase> {
         self.cases.first().filter(|_| self.transport.is_some())
     }
 
-    /// The chosen case and those alike.
     pub fn best(&self) -> &[JudgedCase] {
         self.cases.get(..self.alike.len() + 1).filter(|_| self.transport.is_some()).unwrap_or_default()
     }

@@ -81,9 +81,7 @@ words! {
         /// A path or kernel setting made for the claim: given rates, delays and queues, a lost packet.
         SetUp = "set-up",
     }
-}
 
-words! {
     /// What kind of claim.
     #[derive(Default)]
     pub enum ClaimKind: "kind" {
@@ -93,16 +91,13 @@ words! {
         Procedure = "procedure",
         Question = "question",
     }
-}
 
-words! {
     /// What a row claims.
     pub enum Axis: "axis" {
         /// Which of several figures is larger.
         Direction = "direction",
         /// A figure or a ratio.
         Size = "size",
-        /// The mechanism.
         Cause = "cause",
     }
 }
@@ -320,7 +315,6 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The figure that a bound limits; `None` for rules of other kinds.
     pub fn measure(&self) -> Option<&Measure> {
         match self {
             Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
@@ -330,7 +324,6 @@ impl Rule {
         }
     }
 
-    /// The run that the rule needs in addition to the test's own.
     pub fn other_run(&self) -> Option<&str> {
         match self {
             Self::Widens { low_run, .. } => low_run.as_deref(),
@@ -407,9 +400,7 @@ pub struct Measure {
 words! {
     /// Outputs that a run may hold for a case.
     pub enum Kept: "kept" {
-        /// The median, p99 and the mean.
         Percentiles = "percentiles",
-        /// Minimum and maximum.
         Extremes = "extremes",
         /// The percentile curve, which the page draws.
         Curve = "curve",
@@ -417,11 +408,8 @@ words! {
         Samples = "samples",
         /// Goodput over time, which the page draws.
         RateOverTime = "rate-over-time",
-        /// CPU use of both ends over time.
         CpuOverTime = "cpu-over-time",
-        /// Socket options as requested and as granted.
         Options = "options",
-        /// Timer slack of the client as requested and as granted.
         TimerSlack = "timer-slack",
     }
 }
@@ -555,7 +543,6 @@ impl Claim {
         })
     }
 
-    /// Names of the runs that the claim's tests need, each once.
     pub fn runs(&self) -> Vec<&str> {
         distinct(self.tests().flat_map(|test| std::iter::once(test.run.as_str()).chain(test.rule.other_run())))
     }
@@ -568,7 +555,6 @@ impl Claim {
         }))
     }
 
-    /// Missing parts, each once.
     pub fn missing(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter_map(|row| match &row.means {
             TestMethod::Missing(part) => Some(part.as_str()),

@@ -5,15 +5,10 @@ use crate::words;
 words! {
     /// A figure that cases and runs are compared by.
     pub enum ComparedBy: "figure" {
-        /// Median latency.
         P50 = "p50",
-        /// 90th percentile.
         P90 = "p90",
-        /// 99th percentile.
         P99 = "p99",
-        /// 99.9th percentile.
         P999 = "p999",
-        /// Mean latency.
         Mean = "mean",
         /// Answers per second; for a one-way load, messages received per second.
         Rate = "rate",

@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 
-use crate::document::Document;
 use crate::figure::Figure;
 use crate::summary::Verdict;
 use crate::words;
@@ -30,13 +29,6 @@ pub struct ComparisonReport {
     pub budgets: Vec<BudgetResult>,
     /// The looks at interleaved runs, the last one at the end; empty for saved runs.
     pub looks: Vec<Look>,
-}
-
-impl Document for ComparisonReport {
-    const SCHEMA: &'static str = "hairpin:comparison";
-    /// 2: intervals of ratios are those that decide, so rows have no verdict from another one; a budget may have a limit
-    /// instead of a share.
-    const VERSION: u32 = 2;
 }
 
 words! {

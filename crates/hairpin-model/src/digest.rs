@@ -5,7 +5,6 @@ pub fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// FNV-1a of a text, in hexadecimal.
 pub fn digest(text: &str) -> String {
     format!("{:016x}", fnv1a(text.bytes()))
 }

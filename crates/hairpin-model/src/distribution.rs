@@ -21,7 +21,6 @@ pub struct Distribution<T> {
 }
 
 impl<T: Copy> Distribution<T> {
-    /// The value of `figure`; `None` for a figure that is not a latency.
     pub fn of(&self, figure: ComparedBy) -> Option<T> {
         match figure {
             ComparedBy::P50 => Some(self.p50),

@@ -31,12 +31,9 @@ words! {
         /// Tasks of a tokio runtime with several threads.
         AsyncThreads = "async-threads",
     }
-}
 
-words! {
     /// Where the two ends run.
     pub enum Placement: "placement" {
-        /// Both pinned to one CPU.
         SameCpu = "same-cpu",
         /// Pinned to two different CPUs: the nearest of two cores, if possible.
         CrossCpu = "cross-cpu",
@@ -53,19 +50,13 @@ words! {
         /// Between two hosts: each end is pinned to a CPU of its host.
         Pinned = "pinned",
     }
-}
 
-words! {
     /// What the two ends are.
     pub enum EndKind: "ends" {
-        /// Two processes.
         Processes = "processes",
-        /// Two threads of one process.
         Threads = "threads",
     }
-}
 
-words! {
     /// Depth of the idle states that CPUs may enter during a round.
     pub enum CpuIdle: "CPU idle state" {
         /// As the machine is configured.
@@ -73,9 +64,7 @@ words! {
         /// Holds `/dev/cpu_dma_latency` at 0 during the round, so that idle CPUs keep polling.
         Shallow = "shallow",
     }
-}
 
-words! {
     /// Which of a host's CPUs a placement uses.
     #[derive(Default)]
     pub enum WhichCpus: "CPUs" {
@@ -85,9 +74,7 @@ words! {
         /// Other CPUs; if there are only two, the same two swapped.
         Other = "other",
     }
-}
 
-words! {
     /// Scheduling policy of the threads of both ends (sched(7)).
     #[derive(Default)]
     pub enum Scheduling: "scheduling" {
@@ -141,7 +128,6 @@ impl Placement {
     /// The placements of ends on one host.
     pub const ON_ONE_HOST: &'static [Self] = Self::ALL.split_at(Self::Pinned as usize).0;
 
-    /// For prose: `two CPUs`.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::SameCpu => "same CPU",
@@ -155,7 +141,6 @@ impl Placement {
         }
     }
 
-    /// Whether each end is pinned to its own CPU.
     pub fn has_own_cpus(self) -> bool {
         !matches!(self, Self::SameCpu | Self::Unpinned)
     }
@@ -165,7 +150,6 @@ impl Waiting {
     /// The modes of every load and of every transport with a descriptor. The others are for round trips over sockets.
     pub const BASIC: &'static [Self] = Self::ALL.split_at(Self::Epoll as usize).0;
 
-    /// For prose: `busy-polling`.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Block => "blocking",

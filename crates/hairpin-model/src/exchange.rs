@@ -76,7 +76,6 @@ impl Writes {
         (first > 0).then(|| Self(vec![first, self.total_bytes() - first]))
     }
 
-    /// One write.
     pub fn one(size_bytes: u64) -> Self {
         Self(vec![size_bytes])
     }
@@ -193,7 +192,6 @@ impl Remedy {
         Self::Quickack,
     ];
 
-    /// A short description.
     pub fn summary(self) -> &'static str {
         match self {
             Self::Default => "default options: nothing is changed",

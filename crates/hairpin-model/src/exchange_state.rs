@@ -76,9 +76,7 @@ words! {
         /// Union of all states.
         NoEvidence = "no-evidence",
     }
-}
 
-words! {
     /// Who must act to end a state.
     pub enum Actor: "actor" {
         ClientProgram = "client-program",
@@ -181,7 +179,6 @@ pub struct StateUnion {
 }
 
 impl StateUnion {
-    /// Returns the unions among these states.
     pub fn among(states: &[TimeInState]) -> Vec<Self> {
         let unions = states.iter().map(|time| time.state).filter(|state| !state.members().is_empty());
         let union = |name: ExchangeState| {

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::Document;
 use crate::exchange_state::{StateUnion, TimeInState};
 use crate::fact::Fact;
 use crate::fields::is_default;
@@ -18,24 +17,18 @@ words! {
         OwnNamespace = "own-namespace",
         /// Packets of this host's interfaces, and samples.
         Packets = "packets",
-        /// A capture file.
         File = "file",
     }
-}
 
-words! {
     /// Where packets were captured.
     pub enum VantagePoint: "vantage point" {
         Client = "client",
         Server = "server",
         Both = "both",
-        /// On the way between the ends.
         Between = "between",
         Unknown = "unknown",
     }
-}
 
-words! {
     /// Why exchanges are slow. The words are those of findings where these name the same cause.
     pub enum Cause: "cause" {
         /// A small segment waits for the acknowledgment of earlier ones, which the receiver delays.
@@ -52,7 +45,6 @@ words! {
         SlowReader = "slow-reader",
         /// A program waits in a write call for one slow peer, and serves no other meanwhile.
         BlockedInSend = "blocked-in-send",
-        /// The congestion window is full.
         CongestionWindow = "congestion-window",
         /// The congestion window was reset after a pause (RFC 5681, section 4.1).
         SlowStartAfterIdle = "slow-start-after-idle",
@@ -259,8 +251,4 @@ pub struct Explanation {
     /// Exit code of the command; null for a file.
     #[serde(default, skip_serializing_if = "is_default")]
     pub exit_code: Option<u8>,
-}
-
-impl Document for Explanation {
-    const SCHEMA: &'static str = "hairpin:explain";
 }

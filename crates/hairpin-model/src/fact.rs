@@ -22,6 +22,16 @@ pub enum FactValue {
     Word(String),
 }
 
+impl FactValue {
+    pub fn number(&self) -> Option<f64> {
+        if let Self::Number(number) = self { Some(*number) } else { None }
+    }
+
+    pub fn word(&self) -> Option<&str> {
+        if let Self::Word(word) = self { Some(word) } else { None }
+    }
+}
+
 impl From<f64> for FactValue {
     fn from(number: f64) -> Self {
         Self::Number(number)
@@ -35,12 +45,10 @@ impl From<&str> for FactValue {
 }
 
 impl Fact {
-    /// A numeric fact.
     pub fn number(name: &str, value: f64) -> Self {
         Self { name: name.to_owned(), value: FactValue::Number(value) }
     }
 
-    /// A fact in words.
     pub fn word(name: &str, value: impl Into<String>) -> Self {
         Self { name: name.to_owned(), value: FactValue::Word(value.into()) }
     }
@@ -48,10 +56,7 @@ impl Fact {
 
 /// Returns the word called `name` in `facts`; `None` if absent or a number.
 pub fn word<'f>(facts: &'f [Fact], name: &str) -> Option<&'f str> {
-    match &facts.iter().find(|fact| fact.name == name)?.value {
-        FactValue::Word(word) => Some(word),
-        FactValue::Number(_) => None,
-    }
+    facts.iter().find(|fact| fact.name == name)?.value.word()
 }
 
 /// Returns the number called `name` in `facts`; `None` if absent or a word.
@@ -60,10 +65,7 @@ pub fn word<'f>(facts: &'f [Fact], name: &str) -> Option<&'f str> {
 /// In a debug build, if no fact can have this name; a typo would otherwise look like an absent fact.
 pub fn number(facts: &[Fact], name: &str) -> Option<f64> {
     debug_assert!(fact_names::exists(name), "no fact is named `{name}`");
-    facts.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {
-        FactValue::Number(number) => Some(number),
-        FactValue::Word(_) => None,
-    })
+    facts.iter().find(|fact| fact.name == name)?.value.number()
 }
 
 #[cfg(test)]

@@ -192,7 +192,6 @@ fact_names! {
     }
 }
 
-/// Whether a fact is called `name`.
 pub fn exists(name: &str) -> bool {
     ALL.iter().any(|names| names.contains(&name))
 }

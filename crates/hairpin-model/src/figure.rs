@@ -41,17 +41,14 @@ impl From<f64> for Figure {
 }
 
 impl Figure {
-    /// A figure with an interval.
     pub fn new(value: f64, low: f64, high: f64) -> Self {
         Self { value, low: Some(low), high: Some(high), why: None }
     }
 
-    /// A figure without an interval.
     pub fn bare(value: f64) -> Self {
         Self { value, ..Self::default() }
     }
 
-    /// A figure without an interval, and the reason.
     pub fn without(value: f64, why: NoInterval) -> Self {
         Self { why: Some(why), ..Self::bare(value) }
     }

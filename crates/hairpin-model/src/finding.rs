@@ -28,9 +28,7 @@ words! {
         /// The figures must not be used.
         Problem = "problem",
     }
-}
 
-words! {
     /// Subject of a finding.
     #[derive(Default)]
     pub enum About: "subject of a finding" {
@@ -72,12 +70,10 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// A figure, without its text.
     pub fn new(key: Key, value: impl Into<Figure>) -> Self {
         Self { key: key.name.to_owned(), value: value.into(), unit: key.unit.to_owned(), ..Self::default() }
     }
 
-    /// Sets the end, direction or stage.
     pub fn of(self, which: impl Into<String>) -> Self {
         Self { of: which.into(), ..self }
     }
@@ -192,26 +188,13 @@ impl Finding {
     /// Returns the figure with this key from the evidence, or else from the facts.
     pub fn figure(&self, key: Key) -> Option<Figure> {
         let piece = self.evidence.iter().find(|piece| piece.key == key.name);
-        piece.map(|piece| piece.value).or_else(|| match self.fact(key)? {
-            FactValue::Number(number) => Some(Figure::bare(*number)),
-            FactValue::Word(_) => None,
-        })
+        piece.map(|piece| piece.value).or_else(|| self.fact(key)?.number().map(Figure::bare))
     }
 
-    /// Returns the figure with this key for the end, direction or stage `of`.
-    pub fn figure_of(&self, key: Key, of: &str) -> Option<Figure> {
-        self.evidence.iter().find(|piece| piece.key == key.name && piece.of == of).map(|piece| piece.value)
-    }
-
-    /// Returns the fact with this key if it is a word.
     pub fn word(&self, key: Key) -> Option<&str> {
-        match self.fact(key)? {
-            FactValue::Word(word) => Some(word),
-            FactValue::Number(_) => None,
-        }
+        self.fact(key)?.word()
     }
 
-    /// Whether the finding has a fact with this key.
     pub fn has(&self, key: Key) -> bool {
         self.fact(key).is_some()
     }
@@ -230,7 +213,6 @@ impl Finding {
         self.with_some(key, holds.then_some(1.0))
     }
 
-    /// Adds the fact `key` if it has a value.
     pub fn with_some(self, key: Key, value: Option<impl Into<FactValue>>) -> Self {
         match value {
             Some(value) => self.with(key, value),

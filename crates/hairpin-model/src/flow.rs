@@ -16,9 +16,7 @@ use crate::words;
 words! {
     /// Direction of a flow's messages.
     pub enum Direction: "direction" {
-        /// From the client to the server.
         Up = "up",
-        /// From the server to the client.
         Down = "down",
         /// Requests from the client, answers from the server.
         RoundTrip = "round-trip",
@@ -41,7 +39,6 @@ words! {
         Probe = "probe",
         /// Measures responsiveness on its own connections, in addition to the probe.
         ForeignProbe = "foreign-probe",
-        /// Loads the path.
         Load = "load",
     }
 }
@@ -62,14 +59,11 @@ words! {
         /// A connection for this flow alone.
         #[default]
         Own = "own",
-        /// A new connection for each message.
         PerMessage = "per-message",
         /// The load's connection: messages and bulk data share one byte stream.
         Shared = "shared",
     }
-}
 
-words! {
     /// What the ends know of each other when a connection opens.
     pub enum Opening: "opening" {
         /// Nothing.
@@ -79,23 +73,16 @@ words! {
         /// As resumed; the first message is sent with the first packets (RFC 8446, section 2.3).
         ZeroRtt = "0-rtt",
     }
-}
 
-words! {
     /// Directions of a load.
     pub enum LoadWays: "direction" {
-        /// From the client to the server.
         Up = "up",
-        /// From the server to the client.
         Down = "down",
         /// Both directions at once, each on its own connections.
         Both = "both",
-        /// No load.
         None = "none",
     }
-}
 
-words! {
     /// Source of a stream's bytes.
     #[derive(Default)]
     pub enum Source: "source" {
@@ -105,9 +92,7 @@ words! {
         /// A file in the page cache; sendfile(2) sends its pages without a copy.
         File = "file",
     }
-}
 
-words! {
     /// What the program at each end does for each message in addition to sending or receiving it.
     #[derive(Default)]
     pub enum Observer: "observer" {
@@ -157,14 +142,11 @@ words! {
         /// The same source text, compiled without optimisation.
         Unoptimised = "unoptimised",
     }
-}
 
-words! {
     /// How a sender keeps to the times at which messages are due.
     pub enum Pacing: "pacing method" {
         /// Sleeps until shortly before the time, then polls the clock.
         SleepSpin = "sleep+spin",
-        /// Polls the clock.
         Spin = "spin",
         /// Writes as fast as the kernel accepts data; the kernel's TCP paces it (`SO_MAX_PACING_RATE`, socket(7)).
         Kernel = "kernel",
@@ -253,7 +235,6 @@ impl Load {
     /// The names of all loads in JSON.
     pub const KINDS: &[&str] = &["ping-pong", "paced", "exchange", "messages", "stream", "offered", "periodic"];
 
-    /// The load's name in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::PingPong { .. } => "ping-pong",
@@ -281,7 +262,6 @@ impl Load {
         }
     }
 
-    /// Messages per send call.
     pub fn batch(&self) -> u64 {
         if let Self::Messages { batch, .. } = self { *batch } else { 1 }
     }
@@ -290,7 +270,6 @@ impl Load {
         if let Self::Stream { source, .. } = self { Some(*source) } else { None }
     }
 
-    /// Arrivals and pacing of an offered load; `None` for other loads.
     pub fn offered(&self) -> Option<(Arrivals, Pacing)> {
         if let Self::Offered { arrivals, pacing, .. } = self { Some((*arrivals, *pacing)) } else { None }
     }
@@ -311,7 +290,6 @@ impl Load {
         }
     }
 
-    /// Bytes of each answer; 0 without answers.
     pub fn reply_size_bytes(&self) -> u64 {
         match self {
             // An order from another host may have two sizes that differ.
@@ -324,12 +302,10 @@ impl Load {
         }
     }
 
-    /// The exchange, if the load has exchanges.
     pub fn exchange(&self) -> Option<&Exchange> {
         if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
 
-    /// The control loop, if the load is one.
     pub fn periodic(&self) -> Option<&Periodic> {
         if let Self::Periodic { periodic, .. } = self { Some(periodic) } else { None }
     }
@@ -342,7 +318,6 @@ impl Load {
         if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
 
-    /// Messages due per second, in an open loop.
     pub fn rate_per_s(&self) -> Option<f64> {
         match self {
             Self::Paced { rate_per_s, .. } | Self::Offered { offered_per_s: rate_per_s, .. } => Some(*rate_per_s),
@@ -420,9 +395,7 @@ fn is_one(threads: &u32) -> bool {
 words! {
     /// What carries the streams of a flow.
     pub enum Channels: "channels" {
-        /// One connection.
         Shared = "shared",
-        /// A connection for each stream.
         Separate = "separate",
     }
 }
@@ -497,7 +470,6 @@ impl Flow {
         }
     }
 
-    /// Exchanges with answers of 4 bytes.
     pub fn exchanges(transport: &str, exchange: Exchange) -> Self {
         Self { load: Load::Exchange { exchange, reply_size_bytes: 4 }, ..Self::ping_pong(transport) }
     }
@@ -507,12 +479,10 @@ impl Flow {
         Self { id: role.word().into(), role, ..self }
     }
 
-    /// A load without answers.
     pub fn one_way(transport: &str, load: Load, direction: Direction) -> Self {
         Self { load, direction, ..Self::ping_pong(transport) }
     }
 
-    /// A one-way stream with writes of this size.
     pub fn stream(transport: &str, write_size_bytes: u64, direction: Direction) -> Self {
         Self::one_way(transport, Load::Stream { write_size_bytes, source: Source::Buffer }, direction)
     }

@@ -81,7 +81,6 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// Whether the emulator is the cause.
     pub fn is_of_emulator(&self) -> bool {
         matches!(self, Self::NoRoom { .. } | Self::RelayLate { .. } | Self::RelayStalled { .. })
     }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{About, Axis, ClaimKind, Knob, Published};
-use crate::document::Document;
 use crate::environment::Environment;
 use crate::figure::Figure;
 pub use crate::reason::Verdict;
@@ -83,7 +82,6 @@ words! {
         OtherHardware = "other-hardware",
         /// A question or a procedure was carried out.
         Answered = "answered",
-        /// No experiment exists.
         NotYet = "not-yet",
         /// A capability of this machine or path is missing.
         NotTestable = "not-testable",
@@ -211,13 +209,7 @@ pub struct ClaimsReport {
     pub claims: Vec<JudgedClaim>,
 }
 
-impl Document for ClaimsReport {
-    const SCHEMA: &'static str = "hairpin:claims";
-    const VERSION: u32 = 2;
-}
-
 impl ClaimsReport {
-    /// Number of claims with `headline`.
     pub fn count(&self, headline: Headline) -> usize {
         self.claims.iter().filter(|claim| claim.headline == Some(headline)).count()
     }

@@ -8,7 +8,6 @@ use crate::words;
 words! {
     /// Why an offered rate was not delivered.
     pub enum NotDelivered: "reason" {
-        /// Messages were lost.
         Lost = "lost",
         /// The sender did not keep up with the rate.
         SenderBehind = "sender-behind",

@@ -68,7 +68,6 @@ impl CaseKind {
         }
     }
 
-    /// Heading of the cases of this kind.
     pub fn title(self) -> &'static str {
         self.words()[2]
     }
@@ -164,7 +163,6 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     groups
 }
 
-/// See [`Group::subject`].
 fn subject(case: &Case) -> String {
     match case.primary().load.exchange() {
         Some(exchange) => format!("{} {}", case.marked_transport(), request(case, exchange)),

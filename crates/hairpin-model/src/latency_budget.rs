@@ -131,12 +131,10 @@ pub mod parts {
 words! {
     /// A band of round trips, by rank.
     pub enum BandName: "band" {
-        /// From the 40th to the 60th percentile.
         P50 = "p50",
         P90 = "p90-p99",
         P99 = "p99-p99.9",
         Above = "above p99.9",
-        /// All above the 99th percentile.
         Slowest = "slowest 1 %",
         All = "all",
     }
@@ -170,7 +168,6 @@ pub struct Band {
 }
 
 impl Band {
-    /// The largest part.
     pub fn largest(&self) -> Option<&BudgetPart> {
         self.parts.iter().max_by(|one, other| one.mean_ns.total_cmp(&other.mean_ns))
     }

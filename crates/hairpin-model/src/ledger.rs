@@ -167,7 +167,6 @@ pub fn counts_packets(name: &str) -> bool {
 pub const MAX_SEGMENTS: u64 = 128;
 
 impl Ledger {
-    /// Computes `unexplained`.
     pub fn closed(mut self) -> Self {
         let accounted = self.received + self.lost.values().sum::<u64>() + self.late;
         self.unexplained = self.sent as i64 - accounted as i64;
@@ -193,7 +192,6 @@ impl Ledger {
         self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MAX_SEGMENTS - 1)
     }
 
-    /// The sum of both ledgers.
     pub fn plus(mut self, other: &Self) -> Self {
         self.sent += other.sent;
         self.received += other.received;

@@ -191,7 +191,6 @@ impl Limits {
         Ok(())
     }
 
-    /// The named limit as written.
     pub fn words_of(&self, name: &str) -> String {
         let starts = |word: &String| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
         self.words().into_iter().find(starts).unwrap_or_else(|| name.to_owned())

@@ -14,9 +14,7 @@ use crate::words;
 words! {
     /// Direction of a packet.
     pub enum Direction: "direction" {
-        /// From the near end to the far end.
         Up = "up",
-        /// From the far end to the near end.
         Down = "down",
     }
 }
@@ -243,7 +241,6 @@ impl PacketCounts {
         others.into_iter().filter(|(_, count)| *count > 0)
     }
 
-    /// The sum of both ledgers.
     pub fn plus(mut self, other: &Self) -> Self {
         self.entered += other.entered;
         self.out += other.out;

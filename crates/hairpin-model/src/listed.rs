@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::card::Card;
 use crate::case::Placement;
-use crate::document::Document;
 use crate::finding::FindingCard;
 use crate::link::LinkRecord;
 use crate::options::OptionName;
@@ -183,24 +182,4 @@ pub struct ListedClaims {
 pub struct SkippedEntry {
     pub name: String,
     pub reason: String,
-}
-
-impl Document for Catalog {
-    const SCHEMA: &'static str = "hairpin:list";
-}
-
-impl Document for ListedLink {
-    const SCHEMA: &'static str = "hairpin:link-show";
-}
-
-impl Document for Links {
-    const SCHEMA: &'static str = "hairpin:link-list";
-}
-
-impl Document for LinkRun<'_> {
-    const SCHEMA: &'static str = "hairpin:link-run";
-}
-
-impl Document for Runs {
-    const SCHEMA: &'static str = "hairpin:runs";
 }

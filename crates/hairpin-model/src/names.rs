@@ -155,10 +155,10 @@ macro_rules! saved_as_text {
 }
 pub(crate) use saved_as_text;
 
-/// Declares an enum whose variants are words of the command line and of the saved run.
+/// Declares enums whose variants are words of the command line and of the saved run.
 #[macro_export]
 macro_rules! words {
-    ($(#[$meta:meta])* $vis:vis enum $name:ident : $kind:literal { $($(#[$vmeta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+    ($($(#[$meta:meta])* $vis:vis enum $name:ident : $kind:literal { $($(#[$vmeta:meta])* $variant:ident = $word:literal),+ $(,)? })+) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::serde::Serialize, ::serde::Deserialize)]
         $vis enum $name { $($(#[$vmeta])* #[serde(rename = $word)] $variant),+ }
@@ -190,7 +190,7 @@ macro_rules! words {
                 $crate::names::place($kind, given, Self::WORDS).map(|place| Self::ALL[place])
             }
         }
-    };
+    )+};
 }
 
 #[cfg(test)]

@@ -144,12 +144,10 @@ impl Options {
         Ok(Self(options))
     }
 
-    /// The pairs, in the order of [`OptionName::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (OptionName, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// The requested value, if any.
     pub fn get(&self, name: OptionName) -> Option<&str> {
         self.0.get(&name).map(String::as_str)
     }
@@ -160,7 +158,6 @@ impl Options {
         self
     }
 
-    /// Removes an option.
     pub fn without(mut self, name: OptionName) -> Self {
         self.0.remove(&name);
         self

@@ -13,7 +13,6 @@ pub fn alike(one: &Case, other: &Case) -> bool {
     one.path.link == other.path.link && one.host() == other.host()
 }
 
-/// Whether the cases have more than one path, so that each must name its own.
 pub fn several(cases: &[CaseSummary]) -> bool {
     cases.windows(2).any(|pair| !alike(&pair[0].case, &pair[1].case))
 }

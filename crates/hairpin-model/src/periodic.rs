@@ -20,9 +20,7 @@ words! {
         /// Runs the cycles of all releases that have passed, one after another without waiting.
         CatchUp = "catch-up",
     }
-}
 
-words! {
     /// How a loop waits for its next release.
     #[derive(Default)]
     pub enum Timing: "timing" {
@@ -33,7 +31,6 @@ words! {
         Absolute = "absolute",
         /// Reads a timer (timerfd_create(2)) set to an absolute time.
         Timerfd = "timerfd",
-        /// Polls the clock.
         Spin = "spin",
         /// Sleeps until 60 us before the release, then polls the clock.
         SleepSpin = "sleep+spin",
@@ -57,13 +54,11 @@ words! {
         Cpu = "cpu",
         /// A stream at full speed between two processes on the CPUs of the ends.
         Net = "net",
-        /// `cpu` and `net`.
         Both = "both",
     }
 }
 
 impl BackgroundLoad {
-    /// Identities of its flows.
     pub fn flows(self) -> &'static [&'static str] {
         match self {
             Self::None => &[],

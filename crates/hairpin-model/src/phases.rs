@@ -11,11 +11,9 @@ use crate::words;
 words! {
     /// A part of a round under load.
     pub enum Phase: "phase" {
-        /// The probe runs alone.
         Idle = "idle",
         /// The load has begun but is not steady; this phase has no figures.
         Ramp = "ramp",
-        /// The load is steady.
         Loaded = "loaded",
         /// The load has ended; the queues drain.
         Recovering = "recovering",
@@ -32,7 +30,6 @@ pub struct ByPhase<T> {
 }
 
 impl<T> ByPhase<T> {
-    /// Calls `make` for each phase.
     pub fn of(mut make: impl FnMut(Phase) -> T) -> Self {
         Self {
             idle: make(Phase::Idle),
@@ -51,12 +48,10 @@ impl<T> ByPhase<T> {
         [idle, ramp, loaded, recovering].into_iter().nth(phase as usize).expect("one for each phase")
     }
 
-    /// Phases and values, in order.
     pub fn each(&self) -> impl Iterator<Item = (Phase, &T)> {
         Phase::ALL.iter().map(|phase| (*phase, self.get(*phase)))
     }
 
-    /// Applies `change` to each value.
     pub fn map<U>(&self, mut change: impl FnMut(&T) -> U) -> ByPhase<U> {
         ByPhase::of(|phase| change(self.get(phase)))
     }
@@ -81,7 +76,6 @@ impl PhaseLengths {
         }
     }
 
-    /// Sum of all lengths, in ns.
     pub fn total_ns(&self) -> u64 {
         self.each().map(|(_, lasts_ns)| *lasts_ns).fold(0, u64::saturating_add)
     }
@@ -257,7 +251,6 @@ pub struct PhasesOfCase {
 }
 
 impl PhasesOfCase {
-    /// The phases in order.
     pub fn each(&self) -> [(Phase, &PhaseFigures); 3] {
         [(Phase::Idle, &self.idle), (Phase::Loaded, &self.loaded), (Phase::Recovering, &self.recovering)]
     }

@@ -33,7 +33,6 @@ impl Prefix {
         }
     }
 
-    /// Parses several, separated by commas.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, Refused> {
         text.split(',').map(|one| Self::parse(one.trim())).collect()
     }

@@ -334,7 +334,6 @@ pub fn is_thousands(word: &str) -> bool {
 
 const PUNCTUATION: &[char] = &[',', ';', '.', ':', ')'];
 
-/// A number without a unit: integers without decimals, others with three significant digits.
 fn plain(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { significant(value) }
 }

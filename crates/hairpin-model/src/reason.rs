@@ -81,7 +81,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The cases whose figures were judged.
     pub fn case(&self) -> Option<String> {
         match self {
             Self::Compared { case, against: Some(against), .. } => Some(format!("{case} against {against}")),
@@ -109,23 +108,17 @@ words! {
         Equal = "equal",
         /// The interval is missing or on both sides of the bound.
         Undecided = "undecided",
-        /// Not measured.
         NotTested = "not-tested",
-        /// Shown; decides nothing.
         Shown = "shown",
-        /// The claim says nothing on this axis.
         NotClaimed = "not-claimed",
     }
-}
 
-words! {
     /// The position of an interval relative to the bounds of a rule.
     pub enum Place: "place" {
         Inside = "inside",
         Below = "below",
         Above = "above",
         Across = "across",
-        /// The figure has no interval.
         Unknown = "unknown",
     }
 }

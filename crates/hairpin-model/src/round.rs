@@ -183,14 +183,13 @@ impl OfFlow for FlowRecord {
 }
 
 impl FlowRecord {
-    /// An empty record for `flow`.
     pub fn of(flow: &Flow) -> Self {
         Self { id: flow.id.clone(), role: flow.role, ..Self::default() }
     }
 }
 
 /// A measured round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     #[serde(deserialize_with = "flows")]
     pub flows: Vec<FlowRecord>,
@@ -230,29 +229,7 @@ pub struct Measured {
     pub counts_if_disturbed: bool,
 }
 
-impl Default for Measured {
-    /// One flow and a client, without measurements.
-    fn default() -> Self {
-        Self {
-            flows: vec![FlowRecord::default()],
-            failed_flows: Vec::new(),
-            duration_ns: 0,
-            ends: vec![EndReport::default()],
-            noise: Noise::default(),
-            link: None,
-            phases: None,
-            traced: None,
-            trace_file: None,
-            stamped: None,
-            budget_file: None,
-            counts_if_disturbed: false,
-            interrupted: false,
-        }
-    }
-}
-
 impl Measured {
-    /// The primary flow, by which the case is judged.
     pub fn primary(&self) -> &FlowRecord {
         &self.flows[self.primary_index()]
     }

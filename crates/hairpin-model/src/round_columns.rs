@@ -13,7 +13,6 @@ pub enum RoundValue {
 }
 
 impl RoundValue {
-    /// The value as text.
     pub fn text(&self, record: &RoundRecord, flow: &Flow) -> String {
         match self {
             Self::Number32(of) => of(record, flow).to_string(),

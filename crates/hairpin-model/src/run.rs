@@ -6,7 +6,6 @@ use crate::answer::Answer;
 use crate::card::SavedCards;
 use crate::case::Case;
 use crate::choice::Needs;
-use crate::document::Document;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::fields::at_least_one;
@@ -31,7 +30,6 @@ words! {
         Running = "running",
         /// All rounds were attempted.
         Complete = "complete",
-        /// The user ended the run.
         Interrupted = "interrupted",
     }
 }
@@ -196,11 +194,6 @@ pub struct Run {
     pub rounds: Vec<RoundRecord>,
 }
 
-impl Document for Run {
-    const SCHEMA: &'static str = "hairpin:run";
-    const VERSION: u32 = FORMAT;
-}
-
 impl Run {
     /// The environment of the client's host.
     ///
@@ -214,12 +207,10 @@ impl Run {
         self.hosts.iter().find(|host| host.role == role).map(|host| &host.environment)
     }
 
-    /// The summary of the case with this identity.
     pub fn case(&self, id: &str) -> Option<&CaseSummary> {
         self.cases.iter().find(|summary| summary.id == id)
     }
 
-    /// Number of failed rounds.
     pub fn failed_rounds(&self) -> usize {
         self.cases.iter().map(|summary| summary.failed_rounds.len()).sum()
     }

@@ -20,9 +20,7 @@ words! {
         /// The answer arrived in time.
         #[default]
         Received = "received",
-        /// The answer arrived after the time-out.
         Late = "late",
-        /// No answer arrived.
         Lost = "lost",
     }
 }
@@ -152,12 +150,10 @@ impl Samples {
         samples
     }
 
-    /// Number of rows.
     pub fn kept(&self) -> usize {
         self.sequence.len()
     }
 
-    /// The latency of a row, in ns; `None` without an answer.
     pub fn latency_ns(&self, row: usize) -> Option<u64> {
         (self.fate[row] != Fate::Lost).then(|| self.received_ns[row].saturating_sub(self.due_ns[row]))
     }
@@ -227,7 +223,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A value as text.
     pub fn text(&self, value: u64) -> String {
         match self.kind {
             ColumnKind::Number | ColumnKind::Nullable => value.to_string(),

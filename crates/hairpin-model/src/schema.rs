@@ -4,43 +4,15 @@
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, json_schema};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::comparison::ComparisonReport;
 use crate::document::Document;
-use crate::explanation::Explanation;
-use crate::judged_claim::ClaimsReport;
-use crate::listed::{Catalog, LinkRun, Links, ListedLink, Runs};
-use crate::run::Run;
-use crate::served::{Check, Event, Servers};
-use crate::tuning::Tuning;
 
 #[doc(hidden)]
 pub use schemars;
 
-/// The schema of each document, by the document's name.
-pub fn all() -> Map<String, Value> {
-    [
-        of::<Run>(),
-        of::<ClaimsReport>(),
-        of::<ComparisonReport>(),
-        of::<Explanation>(),
-        of::<Tuning>(),
-        of::<Catalog>(),
-        of::<Runs>(),
-        of::<Check>(),
-        of::<Event>(),
-        of::<Servers>(),
-        of::<Links>(),
-        of::<ListedLink>(),
-        of::<LinkRun>(),
-    ]
-    .into_iter()
-    .collect()
-}
-
 /// Schema of a document (JSON Schema, draft 2020-12). Allows unknown fields, because later versions may add some.
-fn of<D: Document + JsonSchema>() -> (String, Value) {
+pub(crate) fn of<D: Document + JsonSchema>() -> (String, Value) {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.transforms.push(Box::new(RecursiveTransform(plain_description)));
     let mut schema = settings.into_generator().into_root_schema_for::<D>().to_value();
@@ -61,7 +33,6 @@ fn plain_description(schema: &mut Schema) {
     }
 }
 
-/// The schema of an enum of words.
 #[doc(hidden)]
 pub fn of_words(words: &[&str]) -> Schema {
     json_schema!({"type": "string", "enum": words})

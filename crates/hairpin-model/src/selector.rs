@@ -50,7 +50,6 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether the case matches.
     pub fn chooses(&self, case: &Case) -> bool {
         let exchange = case.primary().load.exchange();
         fits(self.transport.as_ref(), Some(&case.primary().transport))

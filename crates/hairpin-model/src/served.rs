@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::Document;
 use crate::failure::Failure;
 use crate::limits::Limits;
 use crate::refused::Refused;
@@ -260,16 +259,4 @@ pub struct CheckedDatagrams {
 pub struct RefusedTransport {
     pub transport: &'static str,
     pub reason: String,
-}
-
-impl Document for Event {
-    const SCHEMA: &'static str = "hairpin:serve";
-}
-
-impl Document for Servers<'_> {
-    const SCHEMA: &'static str = "hairpin:serve-list";
-}
-
-impl Document for Check {
-    const SCHEMA: &'static str = "hairpin:check";
 }

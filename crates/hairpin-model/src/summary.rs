@@ -382,7 +382,6 @@ impl CaseSummary {
             && self.ends.iter().any(|end| end.role == End::Client)
     }
 
-    /// The primary flow, by which the case is judged.
     pub fn primary(&self) -> &FlowSummary {
         &self.flows[self.primary_index()]
     }
@@ -396,7 +395,6 @@ impl CaseSummary {
         FlowRole::primary_index(self.flows.iter().map(|summary| summary.flow.role))
     }
 
-    /// The flow with this identity.
     pub fn flow(&self, id: &FlowId) -> Option<&FlowSummary> {
         self.flows.iter().find(|summary| summary.flow.id == *id)
     }
@@ -435,7 +433,6 @@ impl CaseSummary {
         self.valid && self.case.replicate == 0 && self.case.injected_fault.is_none()
     }
 
-    /// The median latency, in ns.
     pub fn p50_ns(&self) -> Option<f64> {
         self.primary().latency_ns.p50.and_then(Figure::finite)
     }
@@ -455,7 +452,6 @@ impl CaseSummary {
         self.goodput().and_then(Figure::finite)
     }
 
-    /// Goodput with its interval.
     pub fn goodput(&self) -> Option<Figure> {
         self.goodput_of_all_bytes_per_s.or(self.one_way()?.goodput_bytes_per_s)
     }
@@ -523,14 +519,10 @@ words! {
         /// Measured in different states of the machine.
         Unlike = "unlike",
     }
-}
 
-words! {
     /// Why two cases are compared.
     pub enum Role: "role" {
-        /// The same case twice, for calibration.
         AgainstItself = "a-a",
-        /// Adjacent cases on the ladder.
         Neighbours = "neighbours",
         /// One thing changed, to check an explanation.
         CounterExperiment = "counter-experiment",

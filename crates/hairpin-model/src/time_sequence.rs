@@ -12,9 +12,7 @@ use crate::words;
 words! {
     /// Source of the events.
     pub enum Source: "source" {
-        /// Packets captured on the interface.
         Capture = "capture",
-        /// Kernel timestamps of both ends.
         KernelTimestamps = "kernel-timestamps",
     }
 }
@@ -63,27 +61,18 @@ pub struct Event {
 
 words! {
     pub enum EventKind: "event" {
-        /// The connection's first packet.
         Syn = "syn",
-        /// The answer to the first packet.
         SynAck = "syn-ack",
-        /// A write call of the program.
         Write = "write",
         /// A read call that returned bytes to the program.
         Read = "read",
-        /// A call that corks the socket.
         Cork = "cork",
-        /// A call that releases the cork.
         Uncork = "uncork",
-        /// A call for quick acknowledgments.
         Quickack = "quickack",
         /// A segment with payload was sent to the other end.
         Segment = "segment",
-        /// An acknowledgment without payload.
         PureAck = "pure-ack",
-        /// A segment that closes its direction.
         Fin = "fin",
-        /// A reset.
         Reset = "reset",
     }
 }

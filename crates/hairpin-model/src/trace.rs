@@ -96,15 +96,10 @@ pub struct SocketSample {
 words! {
     /// A program's call.
     pub enum CallKind: "call" {
-        /// Wrote the byte range.
         Write = "write",
-        /// Read the byte range.
         Read = "read",
-        /// Corked the socket; no bytes.
         Cork = "cork",
-        /// Released the cork; no bytes.
         Uncork = "uncork",
-        /// Requested quick acknowledgments; no bytes.
         Quickack = "quickack",
     }
 }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::Document;
 use crate::explanation::{Cause, RangeNs};
 use crate::figure::Figure;
 use crate::options::Options;
@@ -38,21 +37,17 @@ words! {
     pub enum TuneVerdict: "verdict" {
         Helps = "helps",
         Hurts = "hurts",
-        /// The interval contains 0.
         NoEffect = "no-effect",
         /// The change could not be made, or did not hold.
         NotMade = "not-made",
     }
-}
 
-words! {
     /// What is compared.
     pub enum TuneMetric: "metric" {
         /// Mean duration of an exchange with the server that takes most time, in ns.
         Exchange = "exchange",
         /// Run time of the command, in ns.
         Time = "time",
-        /// A number that the command prints.
         Output = "output",
     }
 }
@@ -93,8 +88,4 @@ pub struct Tuning {
     pub tune: Vec<TriedChange>,
     /// Causes for which there is no option, each with its fix.
     pub not_tried: Vec<String>,
-}
-
-impl Document for Tuning {
-    const SCHEMA: &'static str = "hairpin:tune";
 }

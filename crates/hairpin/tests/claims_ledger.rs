@@ -374,7 +374,6 @@ pub(crate) fn capabilities() -> HostCapabilities {
         given_cpus: None,
         may_keep_cpus_awake: Ok(()),
         congestion_controls: ["reno", "cubic", "bbr"].map(str::to_owned).to_vec(),
-        default_congestion_control: "cubic".to_owned(),
         waking_round_trip_ns: || 54_000,
         process_start_ns: || 240_000,
         links: LinkCapabilities { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },

@@ -13,7 +13,6 @@ use crate::compare::cases::pointwise_by;
 /// Cases within this factor of the lowest latency are alike, even if a difference was found.
 const MAX_ALIKE: f64 = 1.05;
 
-/// Returns the statements on paced round trips: the lowest latency at each rate and over each path.
 pub(super) fn round_trips(run: &Run) -> Vec<Statement> {
     let is_paced = |row: &&CaseSummary| {
         matches!(row.case.primary().load, Load::Paced { .. }) && !row.case.is_under_load() && row.case.replicate == 0
@@ -75,7 +74,6 @@ pub(super) fn not_separated<'r>(figure: ComparedBy, rows: &[&'r CaseSummary], al
     rows.iter().copied().filter(|row| first.is_some_and(|first| is_open(first, row))).collect()
 }
 
-/// Whether the case was measured but did not reach its rate.
 pub(super) fn missed_rate(row: &CaseSummary) -> bool {
     row.reasons.iter().any(|reason| matches!(reason, Invalid::Saturated { .. }))
 }

@@ -22,7 +22,6 @@ const HEADER_BYTES: u64 = 28;
 /// A cheaper case takes at most this share of the chosen case's CPU time, to be worth a sentence.
 const MAX_CHEAPER: f64 = 0.8;
 
-/// Returns the answer; `None` if the plan states no needs, or nothing was measured.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
     let needs = run.plan.needs?;
     let rows: Vec<&CaseSummary> =

@@ -134,13 +134,11 @@ fn in_two_writes(groups: &[Group<'_>], baseline: &CaseSummary) -> Option<Stateme
     is_known.then(|| Statement::InTwoWrites { default: baseline.id.clone(), request, answer })
 }
 
-/// Reports a case that is not compared because it lacks the `--gap` pauses.
 fn without_pauses(group: &Group<'_>) -> Option<Statement> {
     let row = group.rows.iter().find(|row| pauses_left(row) == Some(0))?;
     Some(Statement::WithoutPauses { case: row.id.clone() })
 }
 
-/// Lists the remedies found slower than the default options.
 fn slower(group: &Group<'_>, baseline: &CaseSummary) -> Option<Statement> {
     let is_slower =
         |row: &CaseSummary| row.speed_up().is_some_and(|figure| figure.value < 1.0 && figure.excludes(1.0));
@@ -148,7 +146,6 @@ fn slower(group: &Group<'_>, baseline: &CaseSummary) -> Option<Statement> {
     (!cases.is_empty()).then_some(Statement::SlowerRemedies { cases })
 }
 
-/// Lists the cases with the same writes and default options over the other transports.
 fn other_transports(groups: &[Group<'_>], baseline: &CaseSummary) -> Option<Statement> {
     let alike = |row: &&CaseSummary| {
         row.case.primary().transport != baseline.case.primary().transport

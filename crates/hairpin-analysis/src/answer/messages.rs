@@ -9,7 +9,6 @@ use hairpin_model::{Answer, BatchGain, CaseSummary, Comparison, Figure, Load, Pa
 use super::one_way::{highest, losses};
 use super::statements::single;
 
-/// Returns the answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         let is_measured = CaseKind::of(&row.case) == CaseKind::Messages && row.compared(ComparedBy::Rate).is_some();
@@ -20,7 +19,6 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     })
 }
 
-/// Returns the case that equals `row` except for its batch of `messages`.
 fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
     let other = row.case.clone().with(|case| {
         if let Load::Messages { batch, .. } = &mut case.primary_mut().load {
@@ -53,7 +51,6 @@ fn gain(run: &Run, baseline: &CaseSummary, candidate: &CaseSummary) -> Option<Op
     Some(matches!(found.verdict, Verdict::Faster | Verdict::Slower).then_some(found.ratio))
 }
 
-/// Reports the latency at the highest rate, and the latency with one message per call.
 fn latency(rows: &[&CaseSummary]) -> Option<Statement> {
     let first = rows.first().filter(|first| first.p50_ns().is_some())?;
     let one = with_batch(first, 1, rows).filter(|one| one.id != first.id && one.p50_ns().is_some());

@@ -8,7 +8,6 @@ use hairpin_model::{Answer, CaseSummary, ObserverCost, Run, Statement};
 use super::one_way::{losses, usable};
 use super::statements::{answer_from, ids};
 
-/// Returns the answer; `None` if no usable case has an observer with a known cost.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
     let rows = usable(run, CaseKind::Messages);
     let observed = rows.iter().copied().filter_map(|row| Some((cost(row)?.observer, row)));

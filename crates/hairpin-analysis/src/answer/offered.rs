@@ -9,7 +9,6 @@ use super::ranking::best;
 use super::statements::{answer_from, ids, single};
 use crate::knees::knees;
 
-/// Returns the answer; `None` if no offered load is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         let is_measured = CaseKind::of(&row.case) == CaseKind::Offered && row.one_way()?.delivered_share.is_some();
@@ -30,7 +29,6 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     Some(Answer { statements, knees, ..Answer::default() })
 }
 
-/// Reports the knee, and the rate with the highest power if it is not the knee.
 fn report_sweep(knee: &Knee) -> Vec<Statement> {
     let Some(case) = knee.cases.first() else { return Vec::new() };
     let power = knee.highest_power_per_s.filter(|per_s| Some(*per_s) != knee.delivered_per_s);
@@ -39,7 +37,6 @@ fn report_sweep(knee: &Knee) -> Vec<Statement> {
     statements.into_iter().flatten().collect()
 }
 
-/// Reports loads that were offered at a single rate: the fastest case for each rate and path.
 fn report_rates(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
     let rows = usable(run, CaseKind::Offered);
     let rate = |row: &CaseSummary| row.case.primary().load.rate_per_s().unwrap_or(f64::NAN);
@@ -64,7 +61,6 @@ const MIN_DEVIATION: f64 = 0.01;
 /// Minimum share of gaps below half of the requested gap to report.
 const MIN_SHARE_BELOW_HALF: f64 = 0.02;
 
-/// Reports how sends deviate from even gaps, if even gaps were requested.
 fn uneven(row: &CaseSummary) -> Option<Statement> {
     let Load::Offered { arrivals, .. } = row.case.primary().load else { return None };
     if arrivals == Arrivals::Poisson {

@@ -9,7 +9,6 @@ use hairpin_model::{Answer, CaseSummary, Finding, Pair, Run, Statement};
 use super::ranking::best;
 use super::statements::{answer_from, ids, quote_finding};
 
-/// Returns the cases of `kind` that may be ranked.
 pub(super) fn usable(run: &Run, kind: CaseKind) -> Vec<&CaseSummary> {
     run.cases.iter().filter(|row| CaseKind::of(&row.case) == kind && row.can_be_ranked()).collect()
 }
@@ -50,7 +49,6 @@ pub(super) fn has_losses(row: &CaseSummary) -> bool {
     row.ledger().sent > row.ledger().received
 }
 
-/// Reports losses, one statement per transport; the table has the share of each case.
 pub(super) fn losses(rows: &[&CaseSummary]) -> Vec<Statement> {
     let lossy = rows.iter().copied().filter(|row| has_losses(row));
     grouped(lossy.map(|row| (row.case.primary().transport.as_str(), row)))

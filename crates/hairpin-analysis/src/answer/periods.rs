@@ -6,7 +6,6 @@ use super::statements::{answer_from, single};
 
 const MAX_LOOPS: usize = 4;
 
-/// Returns the answer; `None` if no control loop is usable.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
     if let Some(found) = &run.periodic {
         let row = found.case.as_ref().and_then(|id| run.cases.iter().find(|row| row.id == *id));

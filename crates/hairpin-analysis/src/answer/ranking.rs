@@ -45,7 +45,6 @@ pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: 
     std::iter::once(best).chain(verdict.and_then(|_| not_separated(&far))).collect()
 }
 
-/// Reports cases that may be as good as the best only because their intervals are wide.
 pub(super) fn not_separated(far: &[&CaseSummary]) -> Option<Statement> {
     (!far.is_empty()).then(|| Statement::NotSeparated { cases: ids(far.iter().copied()) })
 }

@@ -11,7 +11,6 @@ use super::statements::{answer_from, ids, is_credible, quote_finding, single};
 /// The code of the finding that the answer quotes.
 const WAKE_UP: &str = "wake-up-dominated";
 
-/// Returns the answer; `None` if no case can be ranked.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let mut found = match run.cases.as_slice() {
         [only] if only.one_way().is_none() && !only.case.is_under_load() => vec![single(only)],

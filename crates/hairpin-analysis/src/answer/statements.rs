@@ -14,7 +14,6 @@ pub(super) fn ids<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>) -> Vec<St
     rows.into_iter().map(|row| row.id.clone()).collect()
 }
 
-/// Returns the reason why no usable case can be ranked.
 pub(super) fn not_ranked(run: &Run) -> Statement {
     let some = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
     Statement::NotRanked {

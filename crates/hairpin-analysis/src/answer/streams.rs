@@ -16,7 +16,6 @@ const MIN_FAIRNESS: f64 = 0.95;
 /// Minimum CPU use at which an end counts as busy.
 const MIN_BUSY_SHARE: f64 = 0.98;
 
-/// Returns the answer; `None` if no stream is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         let is_measured = CaseKind::of(&row.case) == CaseKind::Streams && row.goodput().is_some();
@@ -39,7 +38,6 @@ fn cpu_time(row: &CaseSummary) -> Option<Statement> {
     (per_gb.client.is_some() || per_gb.server.is_some()).then(|| Statement::CpuTime { case: row.id.clone() })
 }
 
-/// Reports the goodput of each direction of a case in both directions.
 fn both_ways(row: &CaseSummary) -> Option<Statement> {
     row.case.goes_both_ways().then(|| Statement::BothWays { case: row.id.clone() })
 }
@@ -52,7 +50,6 @@ fn unfair(row: &CaseSummary) -> Option<Statement> {
 /// Code of the finding that a link limits the goodput.
 const LINK_SATURATED: &str = "link-saturated";
 
-/// Reports the limit of a case's goodput, if known: a busy CPU, or the link.
 fn limit(run: &Run, row: &CaseSummary) -> Option<Statement> {
     match busy_cpu(row) {
         Some(cpu) => Some(Statement::BusyCpu { case: row.id.clone(), cpu }),

@@ -10,7 +10,6 @@ use super::ranking::not_slower;
 use super::statements::{answer_from, ids};
 use crate::compare::cases::pointwise;
 
-/// Returns the answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let mut rows: Vec<&CaseSummary> = match run.cases.as_slice() {
         [only] if CaseKind::of(&only.case) == CaseKind::UnderLoad => vec![only],
@@ -79,7 +78,6 @@ fn loads(loaded: &[&CaseSummary]) -> Option<Statement> {
     (!cases.is_empty()).then_some(Statement::Responsiveness { cases })
 }
 
-/// Reports the difference between the phases if there is no load.
 fn without_load(row: &CaseSummary) -> Option<Statement> {
     let figures = row.under_load.as_ref()?;
     figures.added_ns.p50.and_then(Figure::finite)?;
@@ -87,7 +85,6 @@ fn without_load(row: &CaseSummary) -> Option<Statement> {
     Some(Statement::WithoutLoad { case: row.id.clone(), verdict: effect(row) })
 }
 
-/// Reports the phases in which the probe lost messages.
 fn losses(row: &CaseSummary) -> Vec<Statement> {
     let phases = row.under_load.iter().flat_map(|figures| figures.phases.each());
     let lossy = phases.filter(|(_, figures)| figures.probe.ledger.sent > figures.probe.ledger.received);

@@ -14,7 +14,6 @@ const SPINNING_CPUS: f64 = 2.0;
 /// The ways to wait beside those that other experiments have, of which at least one makes waiting the subject of a run.
 const OWN: &[Waiting] = Waiting::ALL.split_at(Waiting::BASIC.len()).1;
 
-/// Returns the answer; `None` unless the run compares ways to wait.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     run.cases.iter().find(|row| OWN.contains(&row.case.ends.waiting))?;
     let rows: Vec<&CaseSummary> = run.cases.iter().filter(|row| is_compared(row)).collect();
@@ -73,7 +72,6 @@ fn break_even_per_s(saved_s: f64, cpu_s: f64, slept_s: f64) -> f64 {
     break_even.min(1.0 / slept_s)
 }
 
-/// Whether the p50 of the first case is below that of the other by their intervals.
 fn intervals_are_apart(faster: &CaseSummary, slower: &CaseSummary) -> bool {
     let interval = |row: &CaseSummary| row.primary().latency_ns.p50?.interval();
     interval(faster).zip(interval(slower)).is_some_and(|((_, high), (low, _))| high < low)

@@ -84,7 +84,6 @@ pub(super) fn has_no_experiment(rows: &[JudgedRow]) -> bool {
     own.peek().is_some() && own.all(|row| row.missing.is_some())
 }
 
-/// The headline of a claim without a row that decides: figures are shown, or something is missing.
 fn without_deciding_rows(rows: &[JudgedRow]) -> Headline {
     let shows = |row: &JudgedRow| row.other_hardware && row.judgement.measured.is_some();
     if rows.iter().any(shows) {

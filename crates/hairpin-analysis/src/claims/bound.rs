@@ -17,7 +17,6 @@ pub(super) fn judge(
     Ok(compared(measure(of, &published.unit, evidence)?, bound, published))
 }
 
-/// Returns the published range, or the verdict if the published value is not a range.
 pub(super) fn range(published: &Published) -> Result<[f64; 2], Box<Judgement>> {
     match published.value {
         Value::Range(range) => Ok(range),
@@ -64,7 +63,6 @@ pub(super) fn compared(measured: Measured, bound: Bound, published: &Published) 
     Judgement { ratio: ratio.filter(|ratio| ratio.is_finite()), margin, ..judged }
 }
 
-/// The values that confirm; infinite on a side without a bound.
 pub(super) fn range_of(bound: Bound) -> [f64; 2] {
     match bound {
         Bound::Within { number, factor } => [number / factor, number * factor],

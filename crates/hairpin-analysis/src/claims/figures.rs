@@ -36,7 +36,6 @@ pub(super) struct Bounded {
 }
 
 impl Bounded {
-    /// Returns the bounds, if they are not those of an interval.
     pub(super) fn outer_bounds(&self) -> Option<OuterBounds> {
         let has_none = self.figure.interval().is_none() && self.figure.why != Some(NoInterval::SaysNothing);
         let (low, high) = self.bounds.filter(|(low, high)| has_none && low.is_finite() && high.is_finite())?;
@@ -73,7 +72,6 @@ pub(super) fn with_figure(figure: Bounded, unit: &str, verdict: Verdict, reason:
     }
 }
 
-/// Returns the published number, or the verdict if the published value is not a number.
 pub(super) fn number(published: &Published) -> Result<f64, Box<Judgement>> {
     match published.value {
         Value::Number(number) => Ok(number),
@@ -81,7 +79,6 @@ pub(super) fn number(published: &Published) -> Result<f64, Box<Judgement>> {
     }
 }
 
-/// Returns the figure of the measure, in `unit`, or the verdict if the figure is absent.
 pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Result<Measured, Box<Judgement>> {
     let Evidence { run, other, alpha_share } = evidence;
     let name = of.figure;
@@ -106,7 +103,6 @@ pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Resul
     Ok(Measured { figure, unit, name, case: case.label.clone(), against: None })
 }
 
-/// Returns figure of the second pool / figure of the first pool.
 pub(super) fn ratio_of(
     name: FigureName,
     pools: [(&Pool, &Run); 2],
@@ -121,7 +117,6 @@ pub(super) fn ratio_of(
 
 pub(super) type RunRow<'r> = (&'r CaseSummary, &'r Run);
 
-/// Returns the pairs of cases that are usable; the first reason if there is none.
 pub(super) fn pairs<'r>(pools: [(&Pool, &'r Run); 2]) -> Result<Vec<[RunRow<'r>; 2]>, Box<Judgement>> {
     let [(first, first_run), (second, second_run)] = pools;
     let pair =
@@ -152,7 +147,6 @@ pub(super) fn ratio(
     })
 }
 
-/// Returns the mean of the values in each block that all of them have.
 fn mean_by_block(of: &[BTreeMap<u32, f64>]) -> BTreeMap<u32, f64> {
     let mean = |block: &u32| {
         let values: Option<Vec<f64>> = of.iter().map(|values| values.get(block).copied()).collect();

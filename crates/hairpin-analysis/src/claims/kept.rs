@@ -24,7 +24,6 @@ fn timer_slack_ns(case: &CaseSummary) -> Option<[u64; 2]> {
     Some([case.case.ends.timer_slack_ns?, granted as u64])
 }
 
-/// Returns the options that were requested at the client.
 fn requested(case: &CaseSummary) -> Vec<Effective> {
     case.client().effective_options.iter().filter(|option| option.asked.is_some()).cloned().collect()
 }

@@ -77,7 +77,6 @@ pub fn is_warning(finding: &Finding) -> bool {
     is_about_run && finding.severity != Severity::Note
 }
 
-/// The codes of the warnings about these cases, or about their whole runs.
 fn warnings_about(used: &[(&Run, &CaseSummary)]) -> Vec<String> {
     let is_about = |finding: &Finding, case: &CaseSummary| {
         is_warning(finding) && (finding.cases.is_empty() || finding.cases.contains(&case.id))
@@ -86,7 +85,6 @@ fn warnings_about(used: &[(&Run, &CaseSummary)]) -> Vec<String> {
     distinct(all.filter(|(finding, case)| is_about(finding, case)).map(|(finding, _)| finding.code.clone()))
 }
 
-/// The granted congestion controls of a case with a stream.
 fn congestion_controls(case: &CaseSummary) -> Vec<String> {
     let has_stream = case.case.flows.iter().any(|flow| flow.load.is_one_way());
     let granted = case.ends.iter().filter(|_| has_stream).flat_map(|end| &end.effective_options);
@@ -185,7 +183,6 @@ fn correct_for_several(claim: &Claim, runs: &Runs<'_>, rows: &mut [JudgedRow], a
     }
 }
 
-/// Number of comparisons each of which can refute the row.
 fn comparisons(row: &JudgedRow) -> usize {
     match &row.judgement.reason {
         Some(Reason::Order { steps, .. }) => steps.len().max(1),

@@ -8,7 +8,6 @@ pub(super) fn no_figure(verdict: Verdict, reason: Reason) -> Judgement {
     Judgement { verdict: Some(verdict), reason: Some(reason), ..Judgement::default() }
 }
 
-/// Returns a verdict without a measured figure, as the error of a `Result`.
 pub(super) fn error(verdict: Verdict, reason: Reason) -> Box<Judgement> {
     Box::new(no_figure(verdict, reason))
 }

@@ -16,7 +16,6 @@ use super::selection::why_absent;
 /// A figure and the bounds by which it is judged.
 pub(super) type WithBounds = (Figure, (f64, f64));
 
-/// Returns the probability that a message of the case takes longer than the bound of the run.
 pub(super) fn exceeds(case: &CaseSummary, alpha: f64) -> Result<WithBounds, Box<Judgement>> {
     let exceeds = case.primary().exceeds.ok_or_else(|| {
         let (case, samples) = (case.label.clone(), case.primary().samples);
@@ -70,7 +69,6 @@ pub(super) fn smallest_period(run: &Run, alpha: f64) -> Result<WithBounds, Box<J
     })
 }
 
-/// The share of missed deadlines in these rounds.
 fn misses(rounds: &[&RoundRecord], alpha: f64) -> EventShare {
     let counts: Vec<&PeriodicCounts> =
         rounds.iter().filter_map(|round| round.measured()?.primary().periodic.as_ref()).collect();

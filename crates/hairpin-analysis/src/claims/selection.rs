@@ -6,7 +6,6 @@ use hairpin_model::{CaseSummary, Judgement, Reason, Run, Selector};
 
 use super::place::error;
 
-/// Returns the only case that matches the selector, if its figures are usable; otherwise the verdict.
 pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSummary, Box<Judgement>> {
     let meant = run.cases.iter().filter(|case| case.case.replicate == 0 && selector.chooses(&case.case));
     match meant.collect::<Vec<_>>().as_slice() {

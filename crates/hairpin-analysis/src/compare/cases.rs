@@ -105,7 +105,6 @@ pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: 
     judged.map_or(Verdict::CannotTell, |figure| pointwise_by(*figure, baseline, candidate, alpha))
 }
 
-/// Returns the uncorrected verdict on two cases of one run, by this figure.
 pub(crate) fn pointwise_by(
     figure: ComparedBy,
     baseline: &CaseSummary,

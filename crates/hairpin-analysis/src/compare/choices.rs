@@ -184,7 +184,6 @@ pub(super) fn difference(about: Subject, baseline: &Case, candidate: &Case) -> U
     Unlike { what: about.word().to_owned(), baseline: one, candidate: other }
 }
 
-/// Returns the difference in options of the first flow whose options differ.
 fn options_difference(both: [&Case; 2]) -> Unlike {
     let [one, other] = both;
     let same = |flow: &Flow| other.flows.iter().find(|other| other.id == flow.id);
@@ -219,7 +218,6 @@ fn sets_difference(word: &str, sets: [Pairs; 2]) -> Unlike {
     Unlike { what: format!("{word}s"), baseline, candidate }
 }
 
-/// Returns the names of two links, or their specifications if the names are equal.
 fn link_names(both: [&Case; 2]) -> [String; 2] {
     let names = both.map(|case| case.path.name.clone().unwrap_or_else(|| case.path.link.clone()));
     if names[0] == names[1] { both.map(|case| case.path.link.clone()) } else { names }

@@ -44,7 +44,6 @@ impl Keys {
         (one_value != other_value).then(|| Self { changed: Some((about, difference(about, one, other))) })
     }
 
-    /// Whether all runs of both sides have a case in common.
     fn pair_some(&self, sides: [&[&Run]; 2]) -> bool {
         let mut runs = sides.into_iter().flatten();
         let keys = |run: &Run| run.cases.iter().map(|case| self.key(case)).collect::<BTreeSet<Key>>();
@@ -57,7 +56,6 @@ impl Keys {
         self.changed.as_ref().map(|(_, unlike)| unlike)
     }
 
-    /// Whether matching ignores the choice `about`.
     pub(super) fn ignores(&self, about: Subject) -> bool {
         self.changed.as_ref().is_some_and(|(changed, _)| *changed == about)
     }

@@ -59,7 +59,6 @@ pub(crate) fn difference_by_block(
     Some((median(candidate)?.minus(&median(baseline)?), 0))
 }
 
-/// Returns the parameters of an interval over the rounds of a case.
 pub(crate) fn over_points(case: &CaseSummary, alpha: f64) -> Over {
     Over { alpha, ..Over::seconds(span_s(case.round_points.iter().map(|point| point.started_ns))) }
 }
@@ -74,7 +73,6 @@ pub(crate) fn as_ratio(logarithm: Figure) -> Figure {
     }
 }
 
-/// Widens the interval by `by` on both sides.
 pub(crate) fn widened(figure: Figure, by: f64) -> Figure {
     Figure { low: figure.low.map(|low| low - by), high: figure.high.map(|high| high + by), ..figure }
 }

@@ -79,7 +79,6 @@ fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     pairs
 }
 
-/// Orders the better case first, by the judged figure of both.
 fn by_rank(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let Some(figure) = ladder::compared_by(&[one, other]).first() else { return Ordering::Equal };
     let value = |case: &CaseSummary| case.compared(*figure).map_or(f64::NAN, |figure| figure.value);

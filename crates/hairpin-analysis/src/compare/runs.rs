@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::summary::Verdict;
-use hairpin_model::{CaseSummary, Figure, Measured, Placement, RoundPoint, RoundRecord, Run, Unlike, ladder};
+use hairpin_model::{CaseSummary, Figure, Measured, Placement, RoundPoint, Run, Unlike, ladder};
 
 use super::keys::{Key, Keys};
 use super::{as_ratio, difference_by_block, logarithms_by_block, over_points, resolution_share, widened};
@@ -177,10 +177,7 @@ fn set_corrected_verdicts(cases: &mut [CaseComparison], alpha: f64) {
 
 /// Returns the cases of one run by the key that matches them to the cases of other runs.
 fn by_case<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, Side<'r>> {
-    let mut rounds: BTreeMap<&str, Vec<&'r RoundRecord>> = BTreeMap::new();
-    for round in &run.rounds {
-        rounds.entry(&round.case_id).or_default().push(round);
-    }
+    let rounds = valid_rounds::by_case(&run.rounds);
     let side = |summary: &'r CaseSummary| {
         let rounds = rounds.get(summary.id.as_str()).map_or(&[][..], Vec::as_slice);
         let measured = valid_rounds::timed_rounds(rounds.iter().copied()).into_iter();

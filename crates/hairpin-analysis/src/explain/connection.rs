@@ -53,7 +53,6 @@ pub(super) struct Opening {
     pub(super) answered_from_ns: u64,
     /// When the server's answer arrived; `None` without one.
     pub(super) ended_ns: Option<u64>,
-    pub(super) refused: bool,
 }
 
 impl Opening {
@@ -85,8 +84,6 @@ impl Opening {
                     opening.ended_ns = opening.ended_ns.or(Some(packet.arrived_ns.unwrap_or(packet.at_ns)));
                     opening.syns_after_ack += u64::from(acked);
                 }
-            } else if packet.rst && opening.ended_ns.is_none() && sender == 1 && opening.syns[0] > 0 {
-                opening.refused = true;
             }
             acked |= sender == 0 && !packet.syn && packet.ack_byte.is_some() && opening.syns[1] > 0;
             if packet.end_byte > packet.first_byte && sender == 1 {

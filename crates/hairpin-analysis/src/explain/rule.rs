@@ -2,10 +2,11 @@
 
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::explanation::evidence;
+use hairpin_model::trace::End;
 use hairpin_model::{Cause, Fact, RangeNs};
 
 use super::connection::{Connection, Exchange};
-use super::peer::{Peer, Waits};
+use super::peer::{Peer, Waits, middle_half};
 
 /// A cause explains another one if it takes at least this part of the other's time.
 pub(super) const MIN_EXPLAINING_SHARE: f64 = 0.5;
@@ -29,7 +30,6 @@ pub(super) struct Rule {
 }
 
 /// What a rule found.
-#[derive(Default)]
 pub(super) struct Judged<'p> {
     pub(super) share: Option<f64>,
     pub(super) saved: Option<RangeNs>,
@@ -53,8 +53,25 @@ impl<'p> Judged<'p> {
         Some(Self { share: Some(waits.share), saved: waits.saved, evidence, worst })
     }
 
+    /// What lasted for these times shows, in ns.
+    pub(super) fn lasting(mut ns: Vec<f64>, share: f64, worst: Option<(&'p Connection, &'p Exchange)>) -> Self {
+        ns.sort_by(f64::total_cmp);
+        Self { share: Some(share.min(1.0)), saved: middle_half(&ns), evidence: Vec::new(), worst }
+    }
+
     pub(super) fn with(mut self, name: &str, value: Option<f64>) -> Self {
         self.evidence.extend(value.map(|value| Fact::number(name, value)));
         self
+    }
+
+    pub(super) fn with_end(mut self, end: Option<End>) -> Self {
+        self.evidence.extend(end.map(|end| Fact::word(evidence::END, end.word())));
+        self
+    }
+
+    /// Names the end whose kernel or program must act.
+    pub(super) fn with_actor_in(self, states: &[ExchangeState]) -> Self {
+        let who = self.worst.and_then(|(_, exchange)| exchange.actor_in(states));
+        self.with_end(who.and_then(|who| who.end()))
     }
 }

@@ -42,7 +42,6 @@ impl Times {
         Self { began, ended }
     }
 
-    /// The time of all intervals within these times, in ns.
     pub(super) fn within(&self, during: Range<u64>) -> f64 {
         let before = |all: &[(u64, i128)], ns: u64| {
             let count = all.partition_point(|(at_ns, _)| *at_ns < ns);
@@ -53,7 +52,6 @@ impl Times {
         (until(during.end) - until(during.start)).max(0) as f64
     }
 
-    /// The time of all intervals, in ns.
     pub(super) fn total_ns(&self) -> f64 {
         let sum = |all: &[(u64, i128)]| all.last().map_or(0, |(_, sum)| *sum);
         (sum(&self.ended) - sum(&self.began)) as f64

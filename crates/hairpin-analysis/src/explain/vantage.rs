@@ -37,7 +37,6 @@ const MIN_RATIO: u64 = 4;
 const MIN_TELLING_NS: u64 = 200_000;
 
 impl Vantage {
-    /// Where the packets were captured.
     pub(super) fn point(&self) -> VantagePoint {
         let [client_ns, server_ns] = self.round_trips_ns;
         match client_ns.zip(server_ns) {

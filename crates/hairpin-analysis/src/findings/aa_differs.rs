@@ -1,9 +1,7 @@
 //! `aa-differs`: two measurements of a case were called different.
 //!
-//! Why: an instrument that finds a case different from itself cannot distinguish cases. Each survey measures one case
-//! twice and always prints the verdict on that pair; this finding reports a wrong verdict. Evidence: the ratio of the
-//! pair with its interval. By chance, one pair in twenty is called different (95 % interval), so several pairs are a
-//! problem only if more of them differ than chance explains. Advice: stop other programs and measure for longer.
+//! By chance, one pair in twenty is called different (95 % interval), so several pairs are a problem only if more of them
+//! differ than chance explains.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::summary::{Role, Verdict};

@@ -1,20 +1,19 @@
 //! `autocorking`: the kernel merged writes although Nagle's algorithm is off.
 //!
-//! Why: while an earlier packet is still in the device queue, Linux holds small writes to merge them with later ones
-//! (net/ipv4/tcp.c, `tcp_should_autocork`; net.ipv4.tcp_autocorking). This saves packets, but a write is then not a
-//! segment, which is often mistaken for Nagle's algorithm or a broken `TCP_NODELAY`. Evidence: `TCP_NODELAY` granted as
-//! on; the counter `TCPAutoCorking` of /proc/net/netstat grew in traced rounds; requests left in fewer segments than
-//! writes. The counter covers the network namespace, which on loopback means the whole machine. The share is the time
-//! during which writes were held.
+//! While an earlier packet is still in the device queue, Linux holds small writes to merge them with later ones
+//! (net/ipv4/tcp.c, `tcp_should_autocork`; net.ipv4.tcp_autocorking). Evidence: `TCP_NODELAY` granted as on; the counter
+//! `TCPAutoCorking` of /proc/net/netstat grew in traced rounds; requests left in fewer segments than writes. The counter
+//! covers the network namespace, which on loopback means the whole machine. The share is the time during which writes were
+//! held.
 
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NO_AUTOCORKING;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
-use hairpin_model::{CaseSummary, Figure, Finding, FindingCard, Run, finding_keys as keys};
+use hairpin_model::{CaseSummary, Finding, FindingCard, Run, finding_keys as keys};
 
-use super::support::{Hits, Traced, counter_experiment, evidence_of};
+use super::support::{Traced, counter_experiment, evidence_of, with_share};
 use crate::statistics::interval::{Over, median_over};
 use crate::trace::switch;
 
@@ -30,34 +29,7 @@ const AUTOCORKING: &str = "net.ipv4.tcp_autocorking";
 /// Writes count as merged if they left in fewer segments per write than this.
 const PACKED_BELOW: f64 = 0.95;
 
-struct Packed {
-    writes: Figure,
-    segments: Figure,
-    counted: Figure,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_merged_writes(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let packed = &first.data;
-    let case = &first.case.case;
-    let with = |value| {
-        let sysctls = case.sysctls.clone().with(AUTOCORKING, value).expect("a valid kernel setting");
-        case.clone().with(|changed| changed.sysctls = sysctls)
-    };
-    vec![Finding {
-        evidence: vec![
-            evidence_of(first.case, keys::AUTOCORKED, packed.counted),
-            evidence_of(first.case, keys::WRITES, packed.writes),
-            evidence_of(first.case, keys::SEGMENTS, packed.segments),
-            evidence_of(first.case, keys::NODELAY_ON, 1.0).of(End::Client.word()),
-        ],
-        counter_experiment: Some(counter_experiment(NO_AUTOCORKING, ["0", "1"].map(with))),
-        ..hits.finding(&CARD, Severity::Note)
-    }]
-}
-
-fn find_merged_writes(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     if case.case.replicate != 0 || switch(&case.client().effective_options, OptionName::Nodelay) != Some(true) {
         return None;
     }
@@ -66,9 +38,22 @@ fn find_merged_writes(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
     let counted = median_over(&counts, Over::evidence(0.0))?;
     let writes = traced.figure(|exchange| Some(exchange.writes as f64))?;
     let segments = traced.figure(|exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
-    let fewer = segments.value < PACKED_BELOW * writes.value;
     let share = traced.frequency(|_, wait| wait.cause == ExchangeState::Autocork).share;
-    (fewer && counted.value > 0.0).then_some((share, Packed { writes, segments, counted }))
+    let with = |value| {
+        let sysctls = case.case.sysctls.clone().with(AUTOCORKING, value).expect("a valid kernel setting");
+        case.case.clone().with(|changed| changed.sysctls = sysctls)
+    };
+    let are_merged = segments.value < PACKED_BELOW * writes.value && counted.value > 0.0;
+    are_merged.then(|| Finding {
+        evidence: vec![
+            evidence_of(case, keys::AUTOCORKED, counted),
+            evidence_of(case, keys::WRITES, writes),
+            evidence_of(case, keys::SEGMENTS, segments),
+            evidence_of(case, keys::NODELAY_ON, 1.0).of(End::Client.word()),
+        ],
+        counter_experiment: Some(counter_experiment(NO_AUTOCORKING, ["0", "1"].map(with))),
+        ..with_share(&CARD, Severity::Note, share)
+    })
 }
 
 #[cfg(test)]

@@ -1,22 +1,19 @@
 //! `bufferbloat`: a load fills a queue on the path, and all other traffic waits in it.
 //!
-//! Why: a sender that fills the path also fills its queue, and every other packet waits for the queue's bytes divided
-//! by its rate. Evidence, per round: the bytes in the queue under steady load and the rate at which they left, from
-//! the link's log; without a link, the bytes that the load's TCP has in flight beyond the path's capacity (minimum
-//! RTT x delivery rate), divided by its delivery rate. The delays of both directions are added, and compared with the
-//! median latency that the load adds in the same rounds: the added latency must exceed what a short queue explains,
-//! and the queue must explain most of it. Other delays (a CPU, the path itself) queue few bytes. The
-//! counter-experiment is the same link with CoDel (RFC 8289); on a path that is not emulated, the load at 95 % of its
-//! goodput. Advice: CoDel, a congestion control with short queues, or a rate below the bottleneck's.
+//! Evidence, per round: the bytes in the queue under steady load and the rate at which they left, from the link's log;
+//! without a link, the bytes that the load's TCP has in flight beyond the path's capacity (minimum RTT x delivery rate),
+//! divided by its delivery rate. The delays of both directions are added, and compared with the median latency that the
+//! load adds in the same rounds: the added latency must exceed what a short queue explains, and the queue must explain
+//! most of it. Other delays (a CPU, the path itself) queue few bytes. The counter-experiment is the same link with CoDel
+//! (RFC 8289); on a path that is not emulated, the load at 95 % of its goodput.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::{
-    CaseSummary, CounterExperiment, Evidence, Figure, Finding, FindingCard, Flow, Key, Measured, Proved, Run,
-    finding_keys as keys, names,
+    CaseSummary, CounterExperiment, Finding, FindingCard, Flow, Key, Measured, Run, finding_keys as keys, names,
 };
 
-use super::support::{Hit, Hits, evidence_of, judge_by_block, load_at, p50, rounds_of, with_codel};
+use super::support::{evidence_of, judge_by_block, load_at, p50, rounds_of, with_codel, with_share};
 use crate::compare::over_points;
 use crate::in_span::{drained_bytes_per_s, loaded_states, queue_bytes};
 use crate::statistics::interval::median_over;
@@ -52,44 +49,6 @@ impl Queue {
     }
 }
 
-struct Queued {
-    direction: Direction,
-    bytes: Figure,
-    bytes_per_s: Figure,
-    delay_ns: Figure,
-}
-
-struct Bloated {
-    /// The key of the byte counts, which names their source.
-    bytes: Key,
-    queues: Vec<Queued>,
-    /// The sum over all directions.
-    delay_ns: Figure,
-    added_ns: Figure,
-    idle_ns: Figure,
-    loaded_ns: Figure,
-}
-
-impl Bloated {
-    /// Returns the part of the added latency that the queue explains, in ns.
-    fn explained_ns(&self) -> f64 {
-        self.delay_ns.value.min(self.added_ns.value)
-    }
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let mut hits = Hits::among(run, |case| find_queues(run, case));
-    // Put cases with a result of the counter-experiment first.
-    hits.0.sort_by_key(|hit| proved(run, hit).is_none());
-    let Some(first) = hits.first() else { return Vec::new() };
-    vec![Finding {
-        evidence: all_evidence(first),
-        proved: proved(run, first),
-        counter_experiment: check(first.case),
-        ..hits.finding(&CARD, Severity::Warning).with(keys::QUEUE_DELAY, first.data.delay_ns.value)
-    }]
-}
-
 /// Returns the counter-experiment: CoDel in the queues of the link; if that is not possible, a slower load.
 fn check(case: &CaseSummary) -> Option<CounterExperiment> {
     if let Some(experiment) = with_codel(case).filter(|_| !is_managed_by_codel(case)) {
@@ -104,28 +63,7 @@ fn check(case: &CaseSummary) -> Option<CounterExperiment> {
     load_at(&case.case, CHECK_LOAD_SHARE * slowest * 8.0)
 }
 
-/// Judges whether the change removed the latency under load; `None` if the run lacks the changed case.
-fn proved(run: &Run, hit: &Hit<'_, Bloated>) -> Option<Proved> {
-    judge_by_block(run, hit.case, &check(hit.case)?, hit.data.explained_ns(), p50)
-}
-
-fn all_evidence(first: &Hit<'_, Bloated>) -> Vec<Evidence> {
-    let bloated = &first.data;
-    let of = |key: Key, value: Figure| evidence_of(first.case, key, value);
-    let mut all = vec![
-        of(keys::ADDED_P50, bloated.added_ns),
-        of(keys::IDLE_P50, bloated.idle_ns),
-        of(keys::LOADED_P50, bloated.loaded_ns),
-    ];
-    for queue in &bloated.queues {
-        let leaving = [(keys::LEAVING, queue.bytes_per_s), (keys::BYTES_OVER_RATE, queue.delay_ns)];
-        let figures = std::iter::once((bloated.bytes, queue.bytes)).chain(leaving);
-        all.extend(figures.map(|(key, value)| of(key, value).of(queue.direction.word())));
-    }
-    all
-}
-
-fn find_queues(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     if case.case.replicate != 0 || case.case.loads().is_empty() {
         return None;
     }
@@ -140,22 +78,31 @@ fn find_queues(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
     let over = |values: Vec<f64>| median_over(&values, over_points(case, run.plan.alpha));
     let (bytes, each_round) = each_round(case, &rounds)?;
     let delay_ns = over(each_round.iter().map(|queues| queues.iter().map(Queue::delay_ns).sum()).collect())?;
-    let queued = |direction: Direction| {
+    let explained_ns = delay_ns.value.min(added_ns.value);
+    if explained_ns < MIN_QUEUE_SHARE * added_ns.value {
+        return None;
+    }
+    let added = [(keys::ADDED_P50, added_ns), (keys::IDLE_P50, idle_ns), (keys::LOADED_P50, loaded_ns)];
+    let mut evidence = added.map(|(key, figure)| evidence_of(case, key, figure)).to_vec();
+    for direction in load_directions(case) {
         let of = |of: fn(&Queue) -> f64| {
             let way = each_round.iter().flatten().filter(|queue| queue.direction == direction);
             over(way.map(of).collect())
         };
-        Some(Queued {
-            direction,
-            bytes: of(|queue| queue.bytes)?,
-            bytes_per_s: of(|queue| queue.bytes_per_s)?,
-            delay_ns: of(Queue::delay_ns)?,
-        })
-    };
-    let queues = load_directions(case).into_iter().filter_map(queued).collect();
-    let bloated = Bloated { bytes, queues, delay_ns, added_ns, idle_ns, loaded_ns };
-    let explained_ns = bloated.explained_ns();
-    (explained_ns >= MIN_QUEUE_SHARE * added_ns.value).then(|| (explained_ns / loaded_ns.value, bloated))
+        let figures = [
+            (bytes, of(|queue| queue.bytes)),
+            (keys::LEAVING, of(|queue| queue.bytes_per_s)),
+            (keys::BYTES_OVER_RATE, of(Queue::delay_ns)),
+        ];
+        let known = figures.into_iter().filter_map(|(key, figure)| Some((key, figure?)));
+        evidence.extend(known.map(|(key, figure)| evidence_of(case, key, figure).of(direction.word())));
+    }
+    let check = check(case);
+    // The change must remove the latency under load.
+    let proved = check.as_ref().and_then(|check| judge_by_block(run, case, check, explained_ns, p50));
+    let finding = with_share(&CARD, Severity::Warning, explained_ns / loaded_ns.value);
+    let finding = finding.with(keys::QUEUE_DELAY, delay_ns.value);
+    Some(Finding { evidence, proved, counter_experiment: check, ..finding })
 }
 
 /// Whether the queue of every loaded direction already has CoDel, so that it cannot be added.
@@ -199,25 +146,25 @@ fn tcp_queues(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
         let record = measured.flow(&load.id)?;
         let steady: Vec<_> =
             loaded_states(measured, record)?.filter(|state| state.delivered_bytes_per_s > 0).collect();
-        let over = |values: Vec<f64>| median(&values);
         let beyond = steady.iter().map(|state| {
             let path_bytes = state.delivered_bytes_per_s as f64 * state.least_round_trip_ns as f64 / 1e9;
             (state.in_flight_bytes as f64 - path_bytes).max(0.0)
         });
         let rates = steady.iter().map(|state| state.delivered_bytes_per_s as f64);
-        Some(Queue { direction, bytes: over(beyond.collect())?, bytes_per_s: over(rates.collect())? })
+        let (bytes, rates): (Vec<f64>, Vec<f64>) = (beyond.collect(), rates.collect());
+        Some(Queue { direction, bytes: median(&bytes)?, bytes_per_s: median(&rates)? })
     };
     case.case.loads().into_iter().map(queue).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Case, SenderState};
+    use hairpin_model::{Case, Figure, SenderState};
 
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::under_load::{Beside, probed, probed_over_link};
-    use crate::fixture::{Fixture, pair, value};
+    use crate::fixture::{Fixture, figure_of, pair, value};
 
     const MS: u64 = 1_000_000;
 
@@ -243,7 +190,7 @@ mod tests {
         assert!((found[0].share - 170.0 / 184.0).abs() < 1e-9, "{}", found[0].share);
         let told = [keys::ADDED_P50, keys::QUEUE_BYTES, keys::LEAVING, keys::BYTES_OVER_RATE, keys::QUEUE_DELAY];
         assert_eq!(told.map(|key| value(&found[0], key)), [174e6, 212_500.0, 1.25e6, 170e6, 170e6]);
-        assert_eq!(found[0].figure_of(keys::QUEUE_BYTES, "up").map(|bytes| bytes.value), Some(212_500.0));
+        assert_eq!(figure_of(&found[0], keys::QUEUE_BYTES, "up").map(|bytes| bytes.value), Some(212_500.0));
         assert_eq!(value(&found[0], keys::IDLE_P50), 10e6);
         assert_eq!(found[0].figure(keys::LOADED_P50).unwrap(), Figure::new(184e6, 184e6, 184e6));
         let added = found[0].evidence[0].value;
@@ -322,7 +269,7 @@ mod tests {
         let beside = Beside { queues, ..Beside::latencies(10 * MS, 95 * MS) };
         let both = found_in(&over(link, probed(&[Direction::Up, Direction::Down])), beside);
         assert!((both[0].share - 80.0 / 95.0).abs() < 1e-9, "{}", both[0].share);
-        let of = |key, way: &str| both[0].figure_of(key, way).unwrap().value;
+        let of = |key, way: &str| figure_of(&both[0], key, way).unwrap().value;
         assert_eq!([of(keys::QUEUE_BYTES, "up"), of(keys::LEAVING, "up")], [50_000.0, 1.25e6]);
         assert_eq!([of(keys::QUEUE_BYTES, "down"), of(keys::LEAVING, "down")], [25_000.0, 625_000.0]);
         assert_eq!(value(&both[0], keys::QUEUE_DELAY), 80e6);

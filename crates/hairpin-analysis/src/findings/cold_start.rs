@@ -1,17 +1,16 @@
 //! `cold-start`: the warm-up was too short, so the figures include the slow start of each connection.
 //!
-//! Why: the first messages of a connection take longer than later ones (caches, the scheduler, TCP's slow start). A
-//! warm-up excludes these messages; if it is too short, they raise the figures, most of all in short rounds. The cost
-//! of the first message itself is a figure of the table, not a finding. Evidence: the first tenth of the measured
-//! part compared with its last half, median over rounds; and the first tenth is the slowest in most rounds, while
-//! chance or a path with varying delay slows each tenth equally often. The share is the excess of that tenth over the
-//! steady state, relative to the duration of the round. Advice: lengthen the warm-up, or measure for longer.
+//! The first messages of a connection take longer than later ones (caches, the scheduler, TCP's slow start). The cost of
+//! the first message itself is a figure of the table, not a finding. Evidence: the first tenth of the measured part
+//! compared with its last half, median over rounds; and the first tenth is the slowest in most rounds, while chance or a
+//! path with varying delay slows each tenth equally often. The share is the excess of that tenth over the steady state,
+//! relative to the duration of the round.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LONGER_WARM_UP;
-use hairpin_model::{CaseSummary, Extent, Figure, Finding, FindingCard, Run, finding_keys as keys};
+use hairpin_model::{CaseSummary, Extent, Finding, FindingCard, Run, finding_keys as keys};
 
-use super::support::{Hits, counter_experiment, evidence_of, rounds_of};
+use super::support::{counter_experiment, known_evidence, rounds_of, with_share};
 use crate::compare::over_points;
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
@@ -31,34 +30,7 @@ const MIN_SHARE: f64 = 0.01;
 const MIN_ROUNDS_SHARE: f64 = 0.75;
 const MIN_ROUNDS: usize = 3;
 
-struct Slowdown {
-    first: Option<Figure>,
-    early: Figure,
-    steady: Figure,
-    leak: f64,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_slowdown(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let cold = &first.data;
-    // 1 000 messages, or the messages of one second if these are fewer.
-    let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
-    let warm_up = rounds_of(run, &first.case.id).first().map(|(round, _)| round.order.warm_up);
-    let warm_up = if let Some(Extent::Count(messages)) = warm_up { messages } else { 0 };
-    let longer = ((warm_up * 4) as f64).max(many);
-    let mut experiment = counter_experiment(LONGER_WARM_UP, [first.case.case.clone()]);
-    experiment.repeat.warm_up = Some(Extent::Count(longer as u64));
-    let mut evidence = vec![
-        evidence_of(first.case, keys::FIRST_TENTH, cold.early),
-        evidence_of(first.case, keys::LAST_HALF, cold.steady),
-        evidence_of(first.case, keys::TENTH_OVER_HALF, cold.leak),
-    ];
-    evidence.extend(cold.first.map(|message| evidence_of(first.case, keys::FIRST_MESSAGE, message)));
-    vec![Finding { evidence, counter_experiment: Some(experiment), ..hits.finding(&CARD, Severity::Warning) }]
-}
-
-fn find_slowdown(run: &Run, case: &CaseSummary) -> Option<(f64, Slowdown)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let rounds = rounds_of(run, &case.id);
     let courses: Vec<_> = rounds
         .iter()
@@ -81,10 +53,30 @@ fn find_slowdown(run: &Run, case: &CaseSummary) -> Option<(f64, Slowdown)> {
         Some((course[0] - steady_of(course)?) / time)
     });
     let share = median(&shares.collect::<Vec<_>>()).filter(|share| share.is_finite())?;
+    if leak < MIN_FIRST_TENTH_RATIO || share < MIN_SHARE {
+        return None;
+    }
     let firsts =
         rounds.iter().filter_map(|(_, measured)| measured.primary().figures.cold_start).map(|start| start.first_ns);
     let first = over(&firsts.collect::<Vec<_>>());
-    (leak >= MIN_FIRST_TENTH_RATIO && share >= MIN_SHARE).then_some((share, Slowdown { first, early, steady, leak }))
+    // 1 000 messages, or the messages of one second if these are fewer.
+    let many = (1e9 / steady.value.max(1.0)).clamp(10.0, 1000.0).round();
+    let warm_up = rounds.first().map(|(round, _)| round.order.warm_up);
+    let warm_up = if let Some(Extent::Count(messages)) = warm_up { messages } else { 0 };
+    let longer = ((warm_up * 4) as f64).max(many);
+    let mut experiment = counter_experiment(LONGER_WARM_UP, [case.case.clone()]);
+    experiment.repeat.warm_up = Some(Extent::Count(longer as u64));
+    let figures = [
+        (keys::FIRST_TENTH, Some(early)),
+        (keys::LAST_HALF, Some(steady)),
+        (keys::TENTH_OVER_HALF, Some(leak.into())),
+        (keys::FIRST_MESSAGE, first),
+    ];
+    Some(Finding {
+        evidence: known_evidence(case, figures),
+        counter_experiment: Some(experiment),
+        ..with_share(&CARD, Severity::Warning, share)
+    })
 }
 
 #[cfg(test)]

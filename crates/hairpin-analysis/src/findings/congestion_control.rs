@@ -1,10 +1,8 @@
 //! `congestion-control`: large messages over TCP under a congestion control that paces.
 //!
-//! Why: BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing). A loopback
-//! has no bottleneck, so bulk and batched figures depend on the machine's default and not on the transport. Evidence:
-//! the effective option; and if the run has the same case under another congestion control, the difference. An
-//! emulated link has a bottleneck, so there only a measured difference is reported. Advice: set the congestion
-//! control for the connection, or state it with the figure.
+//! BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing), and a loopback has none.
+//! Evidence: the effective option; and if the run has the same case under another congestion control, the difference. An
+//! emulated link has a bottleneck, so there only a measured difference is reported.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{OTHER_CONTROL, OTHER_CONTROL_BY_GOODPUT};
@@ -15,8 +13,8 @@ use hairpin_model::{
 };
 
 use super::support::{
-    CANNOT_TELL, CONFIRMED, Change, Hits, REFUTED, change, change_of_goodput, check_result, counter_experiment,
-    evidence, evidence_of, with_option,
+    CANNOT_TELL, CONFIRMED, Change, REFUTED, change, change_of_goodput, check_result, counter_experiment, evidence,
+    evidence_of, with_option, with_share,
 };
 
 pub(crate) const CARD: FindingCard = FindingCard {
@@ -40,43 +38,33 @@ struct Other<'r> {
     change: Change,
 }
 
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let mut hits = Hits::among(run, |case| {
-        let pacing = granted_control(case).filter(|name| applies(run, case) && PACING_NAMES.contains(name))?;
-        let other = find_other_control(run, case);
-        if case.case.is_emulated() && other.is_none() {
-            return None;
-        }
-        let share = match &other {
-            Some(other) if other.change.verdict == Verdict::Faster => other.change.saved_share().value,
-            _ => 0.0,
-        };
-        Some((share, (pacing, other)))
-    });
-    // Put the strongest measured difference first; unmeasured cases come last.
-    hits.0.sort_by_key(|hit| hit.data.1.is_none());
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (pacing, other) = (first.data.0, first.data.1.as_ref());
-    let shapes = other.is_some_and(|other| other.change.verdict != Verdict::CannotTell);
-    let severity = if shapes { Severity::Warning } else { Severity::Note };
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    let pacing = granted_control(case).filter(|name| applies(run, case) && PACING_NAMES.contains(name))?;
+    let other = find_other_control(run, case);
+    if case.case.is_emulated() && other.is_none() {
+        return None;
+    }
+    let change = other.as_ref().map(|other| other.change);
+    let saved =
+        change.filter(|change| change.verdict == Verdict::Faster).map_or(0.0, |change| change.saved_share().value);
+    let shapes = change.is_some_and(|change| change.verdict != Verdict::CannotTell);
+    let finding = with_share(&CARD, if shapes { Severity::Warning } else { Severity::Note }, saved);
     let finding = Finding {
-        evidence: other.map_or_else(Vec::new, |other| all_evidence(first.case, pacing, other)),
-        counter_experiment: Some(experiment(first.case, pacing)),
-        proved: other.map(|other| proved(first.case, other)),
-        share: first.share.max(0.0),
-        ..hits.finding(&CARD, severity)
+        counter_experiment: Some(experiment(case, pacing)),
+        share: saved.max(0.0),
+        ..finding.with(keys::PACING, pacing).with_if(goes_one_way(case), keys::ONE_WAY)
     };
-    let finding = finding.with(keys::PACING, pacing).with_if(goes_one_way(first.case), keys::ONE_WAY);
-    vec![match other {
-        Some(Other { name, change, .. }) => finding
-            .with(keys::OTHER_CONTROL, name.as_str())
-            .with(keys::VERDICT, change.verdict.word())
-            .with(keys::DIFFERENCE, change.difference_ns.value),
-        None => finding,
-    }]
+    let Some(other) = other else { return Some(finding) };
+    let finding =
+        Finding { evidence: all_evidence(case, pacing, &other), proved: Some(proved(case, &other)), ..finding };
+    Some(
+        finding
+            .with(keys::OTHER_CONTROL, other.name.as_str())
+            .with(keys::VERDICT, other.change.verdict.word())
+            .with(keys::DIFFERENCE, other.change.difference_ns.value),
+    )
 }
 
-/// Whether the case is judged by its throughput, because its latency only shows the queue that it fills.
 fn goes_one_way(case: &CaseSummary) -> bool {
     let load = &case.case.primary().load;
     load.is_one_way() && load.rate_per_s().is_none()

@@ -1,21 +1,18 @@
 //! `cork-not-released`: written bytes stayed corked until the kernel's timer released them.
 //!
-//! Why: a corked socket holds partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that never releases
-//! the cork waits this long in every exchange. Evidence: `TCP_CORK` granted as on before and after the timed rounds;
-//! and in traced rounds, bytes written while the socket was corked that left when the kernel's timer expired, without
-//! a releasing call. The share is the time for which bytes were held, relative to the duration of a timed exchange.
-//! Advice: release the cork after the last write.
+//! A corked socket holds partial segments for up to 200 ms (tcp(7), `TCP_CORK`). Evidence: `TCP_CORK` granted as on before
+//! and after the timed rounds; and in traced rounds, bytes written while the socket was corked that left when the kernel's
+//! timer expired, without a releasing call. The share is the time for which bytes were held, relative to the duration of a
+//! timed exchange.
 
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::RELEASE_CORK;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
-use hairpin_model::{
-    CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
-};
+use hairpin_model::{CaseSummary, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys};
 
-use super::support::{Hits, Traced, WaitFrequency, evidence_of, held_ns, other_remedy, p50_of_exchange};
+use super::support::{Traced, checked_by, evidence_of, held_ns, other_remedy, p50_of_exchange, with_share};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -30,39 +27,24 @@ const MIN_SHARE: f64 = 0.05;
 /// Minimum hold that ends with the kernel's timer, in ns; a released cork holds for less.
 const MIN_TIMER_HOLD_NS: i64 = 150_000_000;
 
-struct Corked {
-    held_ns: Figure,
-    often: WaitFrequency,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_cork_holds(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let corked = &first.data;
-    let other = other_remedy(run, first.case, Remedy::Cork, RELEASE_CORK);
-    let mut all_evidence = vec![
-        evidence_of(first.case, keys::HELD, corked.held_ns),
-        evidence_of(first.case, keys::STALLED_EXCHANGES, corked.often.of_exchanges()),
-        evidence_of(first.case, keys::CORK_ON, 1.0).of(End::Client.word()),
-    ];
-    all_evidence.extend(p50_of_exchange(first.case));
-    vec![Finding {
-        evidence: all_evidence,
-        share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
-        proved: other.as_ref().and_then(|other| other.proved.clone()),
-        counter_experiment: other.map(|other| other.experiment),
-        ..corked.often.add_facts(hits.finding(&CARD, Severity::Warning))
-    }]
-}
-
-fn find_cork_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     if case.case.replicate != 0 || switch(&case.client().effective_options, OptionName::Cork) != Some(true) {
         return None;
     }
     let traced = Traced::of(run, case)?;
     let often = traced.frequency(is_timer_hold);
     let held = traced.figure(|exchange| Some(held_ns(exchange, is_timer_hold)).filter(|held| *held > 0.0));
-    (often.share >= MIN_SHARE).then_some((often.share, Corked { held_ns: held?, often }))
+    let held = held.filter(|_| often.share >= MIN_SHARE)?;
+    let mut evidence = vec![
+        evidence_of(case, keys::HELD, held),
+        evidence_of(case, keys::STALLED_EXCHANGES, often.of_exchanges()),
+        evidence_of(case, keys::CORK_ON, 1.0).of(End::Client.word()),
+    ];
+    evidence.extend(p50_of_exchange(case));
+    let other = other_remedy(run, case, Remedy::Cork, RELEASE_CORK);
+    let share = other.as_ref().map_or(often.share, |other| other.share(often.share));
+    let finding = often.add_facts(with_share(&CARD, Severity::Warning, often.share));
+    Some(checked_by(other, Finding { evidence, share, ..finding }))
 }
 
 fn is_timer_hold(_: &TracedExchange, wait: &Wait) -> bool {

@@ -1,21 +1,19 @@
 //! `cpu-contention`: a probe waits for a CPU that a load keeps busy, and not for the path.
 //!
-//! Why: an end that wakes while its CPU runs something else waits for the scheduler, and so does its message. The tail
-//! grows, the median hardly changes, and a faster path does not help. Evidence: how long both ends of the probe were
-//! runnable but not running (`run_delay` of /proc/PID/schedstat), per message, loaded and unloaded, compared with the
-//! mean latency that the load adds. One wait also delays the messages that become due during it, so at a fixed rate the
-//! added latency exceeds the waits. The counter-experiment runs the load on another CPU and, if the run has that case,
-//! shows how much of the latency disappears. Advice: another CPU, a priority, or fewer wake-ups.
+//! An end that wakes while its CPU runs something else waits for the scheduler, and so does its message: the tail grows, the
+//! median hardly changes. Evidence: how long both ends of the probe were runnable but not running (`run_delay` of
+//! /proc/PID/schedstat), per message, loaded and unloaded, compared with the mean latency that the load adds. One wait also
+//! delays the messages that become due during it, so at a fixed rate the added latency exceeds the waits. The
+//! counter-experiment runs the load on another CPU and, if the run has that case, shows how much of the latency disappears.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOAD_ELSEWHERE;
 use hairpin_model::phases::Phase;
-use hairpin_model::{
-    CaseSummary, Figure, Finding, FindingCard, Measured, PhaseFigures, Proved, Run, finding_keys as keys,
-};
+use hairpin_model::{CaseSummary, CounterExperiment, Figure, Finding, FindingCard, Run, finding_keys as keys};
 
 use super::support::{
-    CONFIRMED, Hits, change_of, judge_reduction, known_evidence, load_elsewhere, median_of, rounds_of, sibling_of,
+    CONFIRMED, change_of, judge_reduction, known_evidence, load_elsewhere, mean, median_of, rounds_of, sibling_of,
+    with_share,
 };
 use crate::statistics::location::median;
 use crate::under_load::{added_ns, added_wait_ns, waited_ns_per_message};
@@ -34,64 +32,15 @@ const MIN_SHARE_OF_ADDED: f64 = 0.25;
 /// Minimum share of rounds whose waits under load exceed the unloaded median; other programs cause waits in any phase.
 const MIN_ROUNDS_SHARE: f64 = 0.75;
 
-struct Contended {
-    added_ns: Figure,
-    wait_ns: Figure,
-    /// The mean latency without load and under load.
-    idle_ns: Figure,
-    loaded_ns: Figure,
-    /// Waits of both ends per message, without and under load.
-    waited_ns: [Option<Figure>; 2],
-    cpus_used: Option<Figure>,
-    /// The change of the mean latency with the load on another CPU, if measured.
-    elsewhere_ns: Option<Figure>,
-}
-
-impl Contended {
-    fn explained_ns(&self) -> f64 {
-        self.wait_ns.value.min(self.added_ns.value)
-    }
-
-    fn proved(&self) -> Option<Proved> {
-        Some(judge_reduction(LOAD_ELSEWHERE, self.explained_ns(), self.elsewhere_ns?))
-    }
-}
-
-/// Whether messages of the case waited for a CPU that its load kept busy.
 pub(super) fn is_contended(run: &Run, case: &CaseSummary) -> bool {
-    find_contention(run, case).is_some()
+    detect(run, case).is_some()
 }
 
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let mut hits = Hits::among(run, |case| find_contention(run, case));
-    // Put cases with a measured counter-experiment first.
-    hits.0.sort_by_key(|hit| hit.data.elsewhere_ns.is_none());
-    let Some(first) = hits.first() else { return Vec::new() };
-    let contended = &first.data;
-    let [idle, loaded] = contended.waited_ns;
-    let figures = [
-        (keys::LONGER_WAITS, Some(contended.wait_ns)),
-        (keys::WAITS_IDLE, idle),
-        (keys::WAITS_LOADED, loaded),
-        (keys::ADDED_MEAN, Some(contended.added_ns)),
-        (keys::LOADED_MEAN, Some(contended.loaded_ns)),
-        (keys::CPUS_USED, contended.cpus_used),
-        (keys::ELSEWHERE, contended.elsewhere_ns),
-    ];
-    vec![Finding {
-        evidence: known_evidence(first.case, figures),
-        proved: contended.proved(),
-        counter_experiment: load_elsewhere(&first.case.case),
-        ..hits.finding(&CARD, Severity::Warning).with(keys::IDLE_MEAN, contended.idle_ns.value)
-    }]
-}
-
-fn find_contention(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     if case.case.replicate != 0 || case.case.loads().is_empty() {
         return None;
     }
     let phases = &case.under_load.as_ref()?.phases;
-    let mean = |phase: &PhaseFigures| phase.probe.latency_ns.mean;
     let waits_of = |phase: Phase| -> Vec<f64> {
         let rounds = rounds_of(run, &case.id).into_iter();
         rounds.filter_map(|(_, measured)| waited_ns_per_message(measured, phase)).collect()
@@ -99,30 +48,42 @@ fn find_contention(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
     let (usual_ns, waits_ns) = (median(&waits_of(Phase::Idle))?, waits_of(Phase::Loaded));
     let longer = waits_ns.iter().filter(|wait_ns| **wait_ns > usual_ns).count();
     let is_certain = longer as f64 >= MIN_ROUNDS_SHARE * waits_ns.len() as f64;
-    let contended = Contended {
-        added_ns: median_of(run, case, |measured| added_ns(measured, |latency| latency.mean))?,
-        wait_ns: median_of(run, case, added_wait_ns)?,
-        idle_ns: mean(&phases.idle)?,
-        loaded_ns: mean(&phases.loaded)?,
-        waited_ns: [phases.idle.cpu.probe_waited_ns, phases.loaded.cpu.probe_waited_ns],
-        cpus_used: phases.loaded.cpu.used,
-        elsewhere_ns: elsewhere_ns(run, case),
-    };
-    let share = contended.explained_ns() / contended.loaded_ns.value;
-    let is_most = contended.wait_ns.value >= MIN_SHARE_OF_ADDED * contended.added_ns.value;
+    let added_ns = median_of(run, case, |measured| added_ns(measured, |latency| latency.mean))?;
+    let wait_ns = median_of(run, case, added_wait_ns)?;
+    let (idle_ns, loaded_ns) = (phases.idle.probe.latency_ns.mean?, phases.loaded.probe.latency_ns.mean?);
+    let explained_ns = wait_ns.value.min(added_ns.value);
+    let share = explained_ns / loaded_ns.value;
+    let is_most = wait_ns.value >= MIN_SHARE_OF_ADDED * added_ns.value;
     if !(share >= MIN_SHARE && is_most && is_certain) {
         return None;
     }
-    let proved = contended.proved().filter(|proved| proved.verdict == CONFIRMED);
-    let saved = proved.map_or(0.0, |proved| -proved.effect.value);
-    Some((share.max((saved / contended.loaded_ns.value).min(1.0)), contended))
+    let elsewhere = load_elsewhere(&case.case);
+    let elsewhere_ns = elsewhere.as_ref().and_then(|check| change_elsewhere_ns(run, case, check));
+    let proved = elsewhere_ns.map(|effect| judge_reduction(LOAD_ELSEWHERE, explained_ns, effect));
+    let confirmed = proved.as_ref().filter(|proved| proved.verdict == CONFIRMED);
+    let saved_ns = confirmed.map_or(0.0, |proved| -proved.effect.value);
+    let share = share.max((saved_ns / loaded_ns.value).min(1.0));
+    let figures = [
+        (keys::LONGER_WAITS, Some(wait_ns)),
+        (keys::WAITS_IDLE, phases.idle.cpu.probe_waited_ns),
+        (keys::WAITS_LOADED, phases.loaded.cpu.probe_waited_ns),
+        (keys::ADDED_MEAN, Some(added_ns)),
+        (keys::LOADED_MEAN, Some(loaded_ns)),
+        (keys::CPUS_USED, phases.loaded.cpu.used),
+        (keys::ELSEWHERE, elsewhere_ns),
+    ];
+    Some(Finding {
+        evidence: known_evidence(case, figures),
+        proved,
+        counter_experiment: elsewhere,
+        ..with_share(&CARD, Severity::Warning, share).with(keys::IDLE_MEAN, idle_ns.value)
+    })
 }
 
 /// Returns the change of the mean latency under load if the load moves to another CPU, in ns; `None` if not measured.
-fn elsewhere_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
-    let [_, elsewhere] = *load_elsewhere(&case.case)?.pair?;
-    let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
-    Some(change_of(run, [case, sibling_of(run, &elsewhere)?], mean)?.0)
+fn change_elsewhere_ns(run: &Run, case: &CaseSummary, check: &CounterExperiment) -> Option<Figure> {
+    let elsewhere = sibling_of(run, &check.pair.as_ref()?[1])?;
+    Some(change_of(run, [case, elsewhere], mean)?.0)
 }
 
 #[cfg(test)]

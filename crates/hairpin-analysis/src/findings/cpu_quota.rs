@@ -1,11 +1,10 @@
 //! `cpu-quota`: the kernel throttled the ends because their control group had used up its CPU quota.
 //!
-//! Why: a group with a quota (a container, a CI runner) may use a limited CPU time in each period, usually 100 ms;
-//! then all its threads stop until the next period. Messages that are in flight at that moment take tens of ms
-//! longer, and rates are limited by the quota. Evidence: `cpu.stat` of the groups of both ends while they handled
-//! measured messages (Documentation/scheduler/sched-bwc.rst). The share is the throttled part of the measured time.
-//! The counter-experiment sends at a rate, or gives a control loop a period, that the quota allows. Advice: a larger quota, ends that block instead of
-//! busy-polling, or both ends on one CPU.
+//! A group with a quota (a container, a CI runner) may use a limited CPU time in each period, usually 100 ms; then all its
+//! threads stop until the next period. Messages that are in flight at that moment take tens of ms longer, and rates are
+//! limited by the quota. Evidence: `cpu.stat` of the groups of both ends while they handled measured messages
+//! (Documentation/scheduler/sched-bwc.rst). The share is the throttled part of the measured time. The counter-experiment
+//! sends at a rate, or gives a control loop a period, that the quota allows.
 
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::finding::{About, Severity};
@@ -17,7 +16,7 @@ use hairpin_model::{
 
 use crate::lateness::throttled_ns;
 
-use super::support::{Hits, counter_experiment, evidence, evidence_of, paired, rounds_of, with_longer_period};
+use super::support::{counter_experiment, evidence, evidence_of, paired, rounds_of, with_longer_period, with_share};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "cpu-quota",
@@ -34,40 +33,11 @@ const SPOILT: f64 = 0.05;
 /// Share of the quota that the counter-experiment uses.
 const USED_SHARE: f64 = 0.5;
 
-struct Throttling {
-    quota_cpus: f64,
-    /// CPU time of both ends per second: the number of CPUs used.
-    used_cpus: f64,
-    cpu_s_per_message: f64,
-    periods: f64,
-    throttled_rounds: usize,
-    rounds: usize,
-}
-
-/// Whether the kernel throttled an end in this round.
 pub(super) fn is_throttled(measured: &Measured) -> bool {
     total(measured, fact_names::THROTTLED_PERIODS) > 0.0
 }
 
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| throttling(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let with = &first.data;
-    let severity = if first.share >= SPOILT { Severity::Problem } else { Severity::Warning };
-    let finding = Finding {
-        evidence: vec![
-            evidence_of(first.case, keys::QUOTA, with.quota_cpus),
-            evidence_of(first.case, keys::CPUS_USED, with.used_cpus),
-            evidence(keys::THROTTLED, first.share),
-            evidence_of(first.case, keys::THROTTLED_PERIODS, with.periods),
-        ],
-        counter_experiment: within_quota(&first.case.case, with),
-        ..hits.finding(&CARD, severity)
-    };
-    vec![finding.with(keys::THROTTLED_ROUNDS, with.throttled_rounds as f64).with(keys::ROUNDS, with.rounds as f64)]
-}
-
-fn throttling(run: &Run, case: &CaseSummary) -> Option<(f64, Throttling)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
     let quotas = rounds.iter().flat_map(|measured| quotas(measured));
     let quota_cpus = quotas.reduce(f64::min)?;
@@ -77,15 +47,24 @@ fn throttling(run: &Run, case: &CaseSummary) -> Option<(f64, Throttling)> {
     let cpu_ns = sum(&|measured| measured.ends.iter().map(|end| end.cpu_ns as f64).sum());
     let share = sum(&throttled_ns) / wall_ns;
     let touched = share >= MIN_SHARE || throttled_rounds as f64 >= MIN_ROUNDS_SHARE * rounds.len() as f64;
-    let throttling = Throttling {
-        quota_cpus,
-        used_cpus: cpu_ns / wall_ns,
-        cpu_s_per_message: cpu_ns / 1e9 / sum(&|measured| measured.primary().figures.samples as f64),
-        periods: sum(&|measured| total(measured, fact_names::THROTTLED_PERIODS)),
-        throttled_rounds,
-        rounds: rounds.len(),
+    if !(throttled_rounds > 0 && touched && wall_ns > 0.0) {
+        return None;
+    }
+    // The number of CPUs that both ends use.
+    let used_cpus = cpu_ns / wall_ns;
+    let cpu_s_per_message = cpu_ns / 1e9 / sum(&|measured| measured.primary().figures.samples as f64);
+    let periods = sum(&|measured| total(measured, fact_names::THROTTLED_PERIODS));
+    let finding = Finding {
+        evidence: vec![
+            evidence_of(case, keys::QUOTA, quota_cpus),
+            evidence_of(case, keys::CPUS_USED, used_cpus),
+            evidence(keys::THROTTLED, share),
+            evidence_of(case, keys::THROTTLED_PERIODS, periods),
+        ],
+        counter_experiment: within_quota(&case.case, quota_cpus, used_cpus, cpu_s_per_message),
+        ..with_share(&CARD, if share >= SPOILT { Severity::Problem } else { Severity::Warning }, share)
     };
-    (throttled_rounds > 0 && touched && wall_ns > 0.0).then_some((share, throttling))
+    Some(finding.with(keys::THROTTLED_ROUNDS, throttled_rounds as f64).with(keys::ROUNDS, rounds.len() as f64))
 }
 
 /// Takes the maximum over the ends, not the sum: ends in one group report the same counter.
@@ -100,13 +79,13 @@ fn quotas(measured: &Measured) -> Vec<f64> {
 
 /// The case at a rate that needs half of the quota; `None` if the ends busy-poll or the load is one-way, because such
 /// ends use up the quota at any rate.
-fn within_quota(case: &Case, with: &Throttling) -> Option<CounterExperiment> {
+fn within_quota(case: &Case, quota_cpus: f64, used_cpus: f64, cpu_s_per_message: f64) -> Option<CounterExperiment> {
     if let Some(own) = case.primary().load.periodic() {
-        let factor = (with.used_cpus / (USED_SHARE * with.quota_cpus)).ceil().max(2.0) as u64;
+        let factor = (used_cpus / (USED_SHARE * quota_cpus)).ceil().max(2.0) as u64;
         let can_run = !own.timing.keeps_cpu() && case.ends.waiting == Waiting::Block && case.loads().is_empty();
         return can_run.then(|| paired(WITHIN_QUOTA, [case.clone(), with_longer_period(case, factor)]));
     }
-    let per_s = (USED_SHARE * with.quota_cpus / with.cpu_s_per_message).floor();
+    let per_s = (USED_SHARE * quota_cpus / cpu_s_per_message).floor();
     let has_rate =
         case.ends.waiting == Waiting::Block && case.loads().is_empty() && !case.primary().load.is_one_way();
     let can_run = has_rate && per_s.is_finite() && per_s >= 1.0;

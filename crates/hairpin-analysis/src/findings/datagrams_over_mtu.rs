@@ -1,8 +1,7 @@
 //! `datagrams-over-mtu`: datagrams are larger than the MTU of the path between two hosts.
 //!
-//! Why: IP sends such a datagram in fragments (RFC 791, section 3.2), and one lost fragment loses all. Some routers and
-//! firewalls drop fragments. Evidence: the message size, the headers of IP and UDP, and the path MTU that the kernel knows
-//! (ip(7), `IP_MTU`). Advice: messages that fit in one packet.
+//! IP sends such a datagram in fragments (RFC 791, section 3.2). Evidence: the message size, the headers of IP and UDP, and
+//! the path MTU that the kernel knows (ip(7), `IP_MTU`).
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;

@@ -1,12 +1,10 @@
 //! `deadline-misses`: a control loop missed deadlines.
 //!
-//! Why: the loop then acts on old values, or not at all. Evidence: the periods without a complete answer by their
-//! deadline, the most consecutive ones, and the p99 of release jitter and response time. If another finding has a cause that
-//! makes cycles late, it is named with its counter-experiment, which is judged by the misses. Otherwise, if the median cycle,
-//! without its release jitter, takes longer than the deadline, the period is too short; the counter-experiment is a longer one.
-//! If messages were lost and the loop waited for their time-outs, or if the hypervisor took at least half of the time by which
-//! cycles were longer than the median, that is the cause. If no cause is known, the counter-experiment runs both ends with
-//! `SCHED_FIFO`.
+//! If another finding has a cause that makes cycles late, it is named with its counter-experiment, which is judged by the
+//! misses. Otherwise, if the median cycle, without its release jitter, takes longer than the deadline, the period is too
+//! short; the counter-experiment is a longer one. If messages were lost and the loop waited for their time-outs, or if the
+//! hypervisor took at least half of the time by which cycles were longer than the median, that is the cause. If no cause is
+//! known, the counter-experiment runs both ends with `SCHED_FIFO`.
 
 use hairpin_model::case::Scheduling;
 use hairpin_model::finding::{About, Severity};
@@ -16,9 +14,7 @@ use hairpin_model::{
     finding_keys as keys, words,
 };
 
-use super::support::{
-    Hits, evidence_of, judge_by_block, known_evidence, longer_run, paired, rounds_of, with_longer_period,
-};
+use super::support::{judge_by_block, known_evidence, longer_run, paired, rounds_of, with_longer_period, with_share};
 use super::{cpu_quota, echo_stalled, link_drops, retransmission, run_queue, timer_slack};
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -63,38 +59,36 @@ words! {
     }
 }
 
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    let figures = case.primary().periodic.as_ref()?;
+    let share = figures.misses as f64 / figures.periods.max(1) as f64;
     // A search tries periods that are too short.
-    if run.plan.period_search.is_some() {
-        return Vec::new();
+    if share < MIN_SHARE || run.plan.period_search.is_some() {
+        return None;
     }
-    let hits = Hits::among(run, misses).planned_first(run);
-    let Some(first) = hits.first() else { return Vec::new() };
-    let figures = first.data;
-    let [stolen_ns, late_ns] = stolen_and_late_ns(run, first.case);
+    let [stolen_ns, late_ns] = stolen_and_late_ns(run, case);
     let is_stolen = stolen_ns >= MIN_STOLEN * late_ns && stolen_ns > 0.0;
-    let cause = match first.case.case.ends.scheduling {
-        _ if is_too_short(first.case) => Cause::TooShort,
-        _ if are_lost(run, first.case, figures) => Cause::Lost,
+    let cause = match case.case.ends.scheduling {
+        _ if is_too_short(case) => Cause::TooShort,
+        _ if are_lost(run, case, figures) => Cause::Lost,
         _ if is_stolen => Cause::Stolen,
         Scheduling::Other => Cause::Disturbed,
         _ => Cause::DisturbedAnyway,
     };
-    let severity = if first.share >= BROKEN { Severity::Problem } else { Severity::Warning };
-    let mut evidence = vec![
-        evidence_of(first.case, keys::MISSED, first.share),
-        evidence_of(first.case, keys::MISSES, figures.misses as f64),
-        evidence_of(first.case, keys::MISS_RUN, figures.longest_miss_run as f64),
+    let severity = if share >= BROKEN { Severity::Problem } else { Severity::Warning };
+    let all = [
+        (keys::MISSED, Some(share.into())),
+        (keys::MISSES, Some((figures.misses as f64).into())),
+        (keys::MISS_RUN, Some((figures.longest_miss_run as f64).into())),
+        (keys::RELEASE_JITTER_P99, figures.release_jitter_ns.p99),
+        (keys::RESPONSE_P99, figures.response_ns.p99),
+        (keys::STEAL, (stolen_ns > 0.0).then(|| stolen_ns.into())),
     ];
-    let tails =
-        [(keys::RELEASE_JITTER_P99, figures.release_jitter_ns.p99), (keys::RESPONSE_P99, figures.response_ns.p99)];
-    evidence.extend(known_evidence(first.case, tails));
-    evidence.extend((stolen_ns > 0.0).then(|| evidence_of(first.case, keys::STEAL, stolen_ns)));
-    let finding = Finding { evidence, ..hits.finding(&CARD, severity) }.with(keys::PERIODS, figures.periods as f64);
-    vec![caused(run, finding, first.case, cause.word(), counter_experiment(first.case, figures, cause))]
+    let finding = Finding { evidence: known_evidence(case, all), ..with_share(&CARD, severity, share) };
+    let finding = finding.with(keys::PERIODS, figures.periods as f64);
+    Some(caused(run, finding, case, cause.word(), counter_experiment(case, figures, cause)))
 }
 
-/// Returns the finding with its cause, and the counter-experiment with its verdict.
 fn caused(run: &Run, finding: Finding, case: &CaseSummary, word: &str, experiment: CounterExperiment) -> Finding {
     let of = |measured: &Measured| Some(measured.primary().periodic.as_ref()?.miss_share());
     let proved = judge_by_block(run, case, &experiment, finding.share, of);
@@ -128,12 +122,6 @@ fn makes_late(cause: &Finding, case: &CaseSummary) -> bool {
     is_known && slack_ns.is_none_or(|slack| slack.value + cycle_ns(case) > deadline_ns(case))
 }
 
-fn misses(case: &CaseSummary) -> Option<(f64, &PeriodicFigures)> {
-    let figures = case.primary().periodic.as_ref()?;
-    let share = figures.misses as f64 / figures.periods.max(1) as f64;
-    (share >= MIN_SHARE).then_some((share, figures))
-}
-
 /// Whether lost messages, each of which stops the loop until its time-out, explain at least half of the misses.
 fn are_lost(run: &Run, case: &CaseSummary, figures: &PeriodicFigures) -> bool {
     let ledger = &case.primary().ledger;
@@ -146,7 +134,6 @@ fn are_lost(run: &Run, case: &CaseSummary, figures: &PeriodicFigures) -> bool {
     2 * ledger.sent.saturating_sub(ledger.received).saturating_mul(missed_by_each) >= figures.misses
 }
 
-/// The median cycle without its release jitter, in ns.
 fn cycle_ns(case: &CaseSummary) -> f64 {
     case.primary().service_ns.and_then(|service| service.p50).map_or(0.0, |p50| p50.value)
 }

@@ -1,20 +1,17 @@
 //! `delayed-ack`: the server acknowledged data long after its arrival.
 //!
-//! Why: a receiver that has nothing to send delays its acknowledgment, by 40 ms and more on Linux (RFC 1122,
-//! 4.2.3.2). The delay costs nothing unless something waits for the ACK: Nagle's algorithm, a full window, a cautious
-//! sender. Evidence, in traced rounds: pure ACKs sent at least 10 ms after their data reached the server's host; and
-//! the pure ACKs that the kernel counted. If Nagle's algorithm waited for them in the same case, only
-//! `nagle-meets-delayed-ack` is reported.
+//! A receiver that has nothing to send delays its acknowledgment, by 40 ms and more on Linux (RFC 1122, 4.2.3.2). The delay
+//! costs nothing unless something waits for the ACK: Nagle's algorithm, a full window, a cautious sender. Evidence, in
+//! traced rounds: pure ACKs sent at least 10 ms after their data reached the server's host; and the pure ACKs that the
+//! kernel counted. If Nagle's algorithm waited for them in the same case, only `nagle-meets-delayed-ack` is reported.
 
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::QUICK_ACKS;
 use hairpin_model::trace::End;
-use hairpin_model::{
-    CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
-};
+use hairpin_model::{CaseSummary, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys};
 
-use super::support::{Hits, Traced, WaitFrequency, evidence_of, other_remedy, pure_acks, stall};
+use super::support::{Traced, evidence_of, other_remedy, pure_acks, stall, with_share};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
@@ -29,34 +26,7 @@ const MIN_EXCHANGES: usize = 2;
 /// Maximum time between an acknowledgment and a write that waited for it, in ns.
 const MAX_GAP_NS: u64 = 1_500_000;
 
-struct Late {
-    delay_ns: Figure,
-    often: WaitFrequency,
-    /// The share of the time of all traced exchanges during which data was held until a late acknowledgment arrived.
-    waited: f64,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| late_acks(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let late = &first.data;
-    // `quickack` would replace another remedy, and the pair would then differ in more than quick ACKs.
-    let plain = first.case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
-    let other = other_remedy(run, first.case, Remedy::Quickack, QUICK_ACKS).filter(|_| plain);
-    let mut all_evidence = vec![
-        evidence_of(first.case, keys::ACK_DELAY, late.delay_ns),
-        evidence_of(first.case, keys::LATE_ACK_EXCHANGES, late.often.of_exchanges()),
-    ];
-    all_evidence.extend(pure_acks(first.case));
-    let finding = late.often.add_facts(hits.finding(&CARD, Severity::Note));
-    vec![Finding {
-        evidence: all_evidence,
-        counter_experiment: other.map(|other| other.experiment),
-        ..finding.with(keys::WAITED, late.waited).with_if(first.case.case.path.across.is_some(), keys::TWO_HOSTS)
-    }]
-}
-
-fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     if case.case.replicate != 0 || stall(run, case).is_some() {
         return None;
     }
@@ -69,11 +39,25 @@ fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
         late.max().map(|delay_ns| delay_ns as f64)
     };
     let delay_ns = traced.figure(longest).filter(|_| enough)?;
+    // The share of the time of all traced exchanges during which data was held until a late acknowledgment arrived.
     let waited = traced.frequency(|exchange, wait| {
         let with = |ack: &Wait| is_late(ack) && ack.over_ns().abs_diff(wait.until_ns) <= MAX_GAP_NS;
         wait.end == End::Client && wait.cause != ExchangeState::DelayedAck && exchange.waits.iter().any(with)
     });
-    Some((waited.share, Late { delay_ns, often, waited: waited.share }))
+    // `quickack` would replace another remedy, and the pair would then differ in more than quick ACKs.
+    let plain = case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
+    let other = other_remedy(run, case, Remedy::Quickack, QUICK_ACKS).filter(|_| plain);
+    let mut evidence = vec![
+        evidence_of(case, keys::ACK_DELAY, delay_ns),
+        evidence_of(case, keys::LATE_ACK_EXCHANGES, often.of_exchanges()),
+    ];
+    evidence.extend(pure_acks(case));
+    let finding = often.add_facts(with_share(&CARD, Severity::Note, waited.share)).with(keys::WAITED, waited.share);
+    Some(Finding {
+        evidence,
+        counter_experiment: other.map(|other| other.experiment),
+        ..finding.with_if(case.case.path.across.is_some(), keys::TWO_HOSTS)
+    })
 }
 
 fn is_late(wait: &Wait) -> bool {

@@ -1,20 +1,15 @@
 //! `drift`: a case became slower or faster over the run, or within each of its rounds.
 //!
-//! Why: a figure that changes with time is valid only for one moment, and consecutive cases would be compared at
-//! different moments (Hairpin interleaves cases and pairs rounds that are close in time, so its comparisons hold).
-//! Evidence, over rounds: Theil-Sen slope of the logarithm of the rounds' p50 (for one-way loads at full rate, of the
-//! time per byte) and the Mann-Kendall test, at 5 % over all cases together (Bonferroni). Within rounds: the last
-//! three tenths compared with the second to fourth (the first tenth belongs to `cold-start`), median over rounds with
-//! its interval. Either change must be at least 5 %. Exchanges are not checked within rounds: TCP acknowledges the
-//! first exchanges of a connection quickly and later ones late, although the machine does not change. Advice: find
-//! what warms up, throttles or fills.
+//! Evidence, over rounds: Theil-Sen slope of the logarithm of the rounds' p50 (for one-way loads at full rate, of the time
+//! per byte) and the Mann-Kendall test, at 5 % over all cases together (Bonferroni). Within rounds: the last three tenths
+//! compared with the second to fourth (the first tenth belongs to `cold-start`), median over rounds with its interval.
+//! Either change must be at least 5 %. Exchanges are not checked within rounds: TCP acknowledges the first exchanges of a
+//! connection quickly and later ones late, although the machine does not change.
 
 use hairpin_model::finding::{About, Severity};
-use hairpin_model::{
-    Case, CaseSummary, Evidence, Figure, Finding, FindingCard, RoundPoint, Run, finding_keys as keys,
-};
+use hairpin_model::{CaseSummary, Evidence, Finding, FindingCard, RoundPoint, Run, finding_keys as keys};
 
-use super::support::{Hits, evidence, longer_run, ns_per_gb, rounds_of};
+use super::support::{evidence, longer_run, ns_per_gb, rounds_of, strongest, with_share};
 use crate::compare::over_points;
 use crate::statistics::interval::{Estimate, MIN_ROUNDS};
 use crate::statistics::location::mean;
@@ -34,34 +29,21 @@ const FALSE_ALARM: f64 = 0.05;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let tested = run.cases.iter().filter(|case| case.round_points.len() >= MIN_ROUNDS).count().max(1);
-    let over = Hits::among(run, |case| over_rounds(case, FALSE_ALARM / tested as f64));
-    let within = Hits::among(run, |case| within_rounds(run, case));
-    let mut findings = Vec::new();
-    if let Some(first) = over.first() {
-        let (change, p) = first.data;
-        let facts = vec![evidence(keys::CHANGE_OVER_RUN, change), evidence(keys::TREND_CHANCE, p)];
-        findings.push(finding(&over, facts, change));
-    }
-    if let Some(first) = within.first() {
-        let change = first.data;
-        findings.push(finding(&within, vec![evidence(keys::CHANGE_WITHIN, change)], change.value));
-    }
-    findings
+    let over = strongest(run, |case| over_rounds(case, FALSE_ALARM / tested as f64));
+    [over, strongest(run, |case| within_rounds(run, case))].concat()
 }
 
-fn finding<T>(hits: &Hits<'_, T>, evidence: Vec<Evidence>, change: f64) -> Finding {
-    let first = hits.first().map(|hit| &hit.case.case);
-    let is_emulated = first.is_some_and(Case::is_emulated);
+fn finding(case: &CaseSummary, evidence: Vec<Evidence>, change: f64) -> Finding {
+    let finding = with_share(&CARD, Severity::Warning, change.abs());
     Finding {
         evidence,
-        counter_experiment: first.map(longer_run),
+        counter_experiment: Some(longer_run(&case.case)),
         share: change.abs().min(1.0),
-        ..hits.finding(&CARD, Severity::Warning).with_if(is_emulated, keys::EMULATED)
+        ..finding.with_if(case.case.is_emulated(), keys::EMULATED)
     }
 }
 
-/// Returns the change of the p50, or of the time per byte, over the run as a share, and the p-value.
-fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
+fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<Finding> {
     if case.round_points.len() < MIN_ROUNDS {
         return None;
     }
@@ -72,10 +54,11 @@ fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
     let times = || points.iter().map(|point| point.0);
     let span = times().fold(0.0, f64::max) - times().fold(f64::INFINITY, f64::min);
     let change = (trend.slope * span).exp_m1();
-    (trend.p < least_p && change.abs() >= MIN_SHARE).then_some((change.abs(), (change, trend.p)))
+    let facts = vec![evidence(keys::CHANGE_OVER_RUN, change), evidence(keys::TREND_CHANCE, trend.p)];
+    (trend.p < least_p && change.abs() >= MIN_SHARE).then(|| finding(case, facts, change))
 }
 
-fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
+fn within_rounds(run: &Run, case: &CaseSummary) -> Option<Finding> {
     if case.case.primary().load.exchange().is_some() {
         return None;
     }
@@ -88,11 +71,14 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
         rounds.iter().filter_map(|(_, measured)| change(&measured.primary().figures.course_ns)).collect();
     let over = over_points(case, run.plan.alpha);
     let share = Estimate::of(&changes, over)?.figure(over.alpha).rising(f64::exp_m1);
-    (share.excludes(0.0) && share.value.abs() >= MIN_SHARE).then_some((share.value.abs(), share))
+    let is_certain = share.excludes(0.0) && share.value.abs() >= MIN_SHARE;
+    is_certain.then(|| finding(case, vec![evidence(keys::CHANGE_WITHIN, share)], share.value))
 }
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::Case;
+
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::one_way_losses::{counts, messages};

@@ -1,18 +1,18 @@
 //! `echo-stalled`: the server held some messages far longer than others, or all of them far too long.
 //!
-//! Why: the figures then show what delayed the server (preemption, paging, waiting) and not the transport. Evidence:
-//! the turnarounds that the server stamped, never the client's latencies alone. A turnaround is a stall if it exceeds
-//! both 200 us and twenty times the median bucket. If the median is 1 ms or more, every turnaround above 1 ms is a
-//! stall, because no server work takes that long. Turnarounds are counted by powers of two, so a turnaround counts
-//! only if its whole bucket is above the limit. The effect is the total time of stalls as a share of all round-trip
-//! time. Advice: check the server. The counter-experiment
-//! gives each end a CPU; where the stall was injected, it omits that.
+//! Evidence: the turnarounds that the server stamped, never the client's latencies alone. A turnaround is a stall if it
+//! exceeds both 200 us and twenty times the median bucket. If the median is 1 ms or more, every turnaround above 1 ms is a
+//! stall, because no server work takes that long. Turnarounds are counted by powers of two, so a turnaround counts only if
+//! its whole bucket is above the limit. The effect is the total time of stalls as a share of all round-trip time. The
+//! counter-experiment gives each end a CPU; where the stall was injected, it omits that.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{CPU_EACH, WITHOUT_WORK};
 use hairpin_model::{CaseSummary, Finding, FindingCard, Measured, Placement, Run, Turnaround, finding_keys as keys};
 
-use super::support::{Hits, counter_experiment, evidence, evidence_of, judge_by_block, paired, rounds_of};
+use super::support::{
+    counter_experiment, evidence, evidence_of, judge_by_block, mean, paired, rounds_of, with_share,
+};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
@@ -34,57 +34,10 @@ const MIN_SHARE_OF_MESSAGES: f64 = 0.001;
 /// From this share of the time on, the figures no longer describe the transport.
 const PROBLEM_SHARE: f64 = 0.05;
 
-struct Stalls {
-    count: u64,
-    of: u64,
-    held_ns: f64,
-    typical_ns: f64,
-    longest_ns: f64,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_stalls(run, case)).planned_first(run);
-    let Some(first) = hits.first() else { return Vec::new() };
-    let stalls = &first.data;
-    // Unless most messages stall, the median turnaround is typical.
-    let usual = 2.0 * (stalls.count as f64) < stalls.of as f64 && stalls.typical_ns < ALWAYS_STALL_NS;
-    let severity = match first.share {
-        share if share >= PROBLEM_SHARE => Severity::Problem,
-        share if share >= MIN_SHARE_OF_TIME => Severity::Warning,
-        _ => Severity::Note,
-    };
-    let case = &first.case.case;
-    let experiment = match case.injected_fault {
-        Some(_) => {
-            let changed = case.clone().with(|changed| changed.injected_fault = None);
-            paired(WITHOUT_WORK, [case.clone(), changed])
-        }
-        None => {
-            let on = |placement| case.clone().with(|changed| changed.ends.placement = placement);
-            counter_experiment(CPU_EACH, [Placement::SameCpu, Placement::CrossCpu].map(on))
-        }
-    };
-    let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
-    let finding = Finding {
-        evidence: vec![
-            evidence_of(first.case, keys::STALLED, stalls.count as f64),
-            evidence_of(first.case, keys::TIME_IN_STALLS, stalls.held_ns),
-            evidence_of(first.case, keys::LONGEST_TURNAROUND, stalls.longest_ns),
-            evidence(keys::SHARE_OF_ROUND_TRIPS, first.share),
-        ],
-        proved: judge_by_block(run, first.case, &experiment, stalls.held_ns / stalls.of as f64, mean),
-        counter_experiment: Some(experiment),
-        ..hits.finding(&CARD, severity).with(keys::MESSAGES, stalls.of as f64)
-    };
-    let finding = finding.with_if(case.host().is_some(), keys::TWO_HOSTS);
-    vec![finding.with_some(keys::TYPICAL_TURNAROUND, usual.then_some(stalls.typical_ns))]
-}
-
-fn find_stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
-    let rounds = rounds_of(run, &case.id);
+pub(super) fn detect(run: &Run, summary: &CaseSummary) -> Option<Finding> {
     let mut all = Turnaround::default();
     let mut round_trips_ns = 0.0;
-    for (_, measured) in &rounds {
+    for (_, measured) in rounds_of(run, &summary.id) {
         let Some(turnaround) = measured.server().and_then(|end| end.turnaround.as_ref()) else { continue };
         add(&mut all, turnaround);
         round_trips_ns += round_trip_time_ns(measured);
@@ -95,8 +48,40 @@ fn find_stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
     let held_ns = held_ns(&all, from);
     let share = if round_trips_ns > 0.0 { (held_ns / round_trips_ns).clamp(0.0, 1.0) } else { 0.0 };
     let matters = share >= MIN_SHARE_OF_TIME || count as f64 >= MIN_SHARE_OF_MESSAGES * of as f64;
-    let stalls = Stalls { count, of, held_ns, typical_ns, longest_ns: all.max_ns as f64 };
-    (count >= MIN_STALLS && matters).then_some((share, stalls))
+    if count < MIN_STALLS || !matters {
+        return None;
+    }
+    let severity = match share {
+        share if share >= PROBLEM_SHARE => Severity::Problem,
+        share if share >= MIN_SHARE_OF_TIME => Severity::Warning,
+        _ => Severity::Note,
+    };
+    let case = &summary.case;
+    let experiment = match case.injected_fault {
+        Some(_) => {
+            let changed = case.clone().with(|changed| changed.injected_fault = None);
+            paired(WITHOUT_WORK, [case.clone(), changed])
+        }
+        None => {
+            let on = |placement| case.clone().with(|changed| changed.ends.placement = placement);
+            counter_experiment(CPU_EACH, [Placement::SameCpu, Placement::CrossCpu].map(on))
+        }
+    };
+    let finding = Finding {
+        evidence: vec![
+            evidence_of(summary, keys::STALLED, count as f64),
+            evidence_of(summary, keys::TIME_IN_STALLS, held_ns),
+            evidence_of(summary, keys::LONGEST_TURNAROUND, all.max_ns as f64),
+            evidence(keys::SHARE_OF_ROUND_TRIPS, share),
+        ],
+        proved: judge_by_block(run, summary, &experiment, held_ns / of as f64, mean),
+        counter_experiment: Some(experiment),
+        ..with_share(&CARD, severity, share).with(keys::MESSAGES, of as f64)
+    };
+    // Unless most messages stall, the median turnaround is typical.
+    let usual = 2.0 * (count as f64) < of as f64 && typical_ns < ALWAYS_STALL_NS;
+    let finding = finding.with_if(case.host().is_some(), keys::TWO_HOSTS);
+    Some(finding.with_some(keys::TYPICAL_TURNAROUND, usual.then_some(typical_ns)))
 }
 
 fn add(all: &mut Turnaround, other: &Turnaround) {

@@ -1,22 +1,19 @@
 //! `generator-late`: the open loop sent messages well after they were due.
 //!
-//! Why: a message is timed from its due time, so lateness is part of its latency. If it is a large part, the figure
-//! describes the generator (its timer, its CPU) and not the transport. Rates that were not reached are
-//! `rate-not-reached`. Evidence: lateness compared with latency, over rounds. Advice by cause: a generator that is
-//! still busy with one message when the next is due needs a lower rate. A generator that sleeps in between is woken
-//! late, the later the longer it sleeps, so a lower rate makes its lateness worse. A generator that spins lost its CPU.
-//! The service time, which starts at the actual send, is valid in each case.
+//! A message is timed from its due time, so lateness is part of its latency. Rates that were not reached are `rate-not-reached`.
+//! Evidence: lateness compared with latency, over rounds. A generator that is still busy with one message when the next is due
+//! needs a lower rate. A generator that sleeps in between is woken late, the later the longer it sleeps, so a lower rate makes its
+//! lateness worse. A generator that spins lost its CPU. The service time, which starts at the actual send, is valid in each case.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{HALF_RATE, KEEP_AWAKE};
 use hairpin_model::flow::{ConnectionUse, Pacing};
 use hairpin_model::{
-    CaseSummary, CounterExperiment, CpuIdle, Figure, Finding, FindingCard, Load, Run, Waiting, finding_keys as keys,
-    words,
+    CaseSummary, CounterExperiment, CpuIdle, Finding, FindingCard, Load, Run, Waiting, finding_keys as keys, words,
 };
 
 use super::cpu_contention::is_contended;
-use super::support::{Hits, counter_experiment, evidence_of, kept_awake, longer_run, rounds_of};
+use super::support::{counter_experiment, kept_awake, known_evidence, longer_run, rounds_of, with_share};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -28,36 +25,43 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 const MIN_SHARE: f64 = 0.1;
 
-struct Late {
-    lateness: Figure,
-    latency: Figure,
-    tail: Option<(Figure, Figure)>,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_lateness(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (late, case) = (&first.data, &first.case.case);
-    let mut facts = vec![
-        evidence_of(first.case, keys::LATENESS_MEAN, late.lateness),
-        evidence_of(first.case, keys::LATENCY_MEAN, late.latency),
-    ];
-    if let Some((lateness, latency)) = late.tail {
-        facts.push(evidence_of(first.case, keys::LATENESS_P99, lateness));
-        facts.push(evidence_of(first.case, keys::LATENCY_P99, latency));
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    // If a message opens a connection, or waits for room in a load's connection, the path causes its lateness.
+    if case.case.primary().connection_use != ConnectionUse::Own {
+        return None;
     }
-    let cause = Cause::of(first.case);
-    let finding = Finding {
-        evidence: facts,
-        counter_experiment: Some(cause.counter_experiment(first.case)),
-        ..hits.finding(&CARD, Severity::Warning)
-    };
-    let finding = finding
+    let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+    // An end that waits for a CPU also sends late: see `cpu-contention`.
+    if open_loop::share_reached(&case.case, &rounds)? < open_loop::MIN_SHARE_REACHED || is_contended(run, case) {
+        return None;
+    }
+    let of = case.primary().lateness_ns?;
+    let (lateness, latency) = (of.mean?, case.primary().latency_ns.mean?);
+    let (late_p99, latency_p99) = of.p99.zip(case.primary().latency_ns.p99).unzip();
+    let share = if latency.value > 0.0 { (lateness.value / latency.value).clamp(0.0, 1.0) } else { 0.0 };
+    let is_tail_late =
+        late_p99.zip(latency_p99).is_some_and(|(late, latency)| late.value >= MIN_SHARE * latency.value);
+    let is_median_late = open_loop::is_too_late_to_rank(case);
+    if !(share >= MIN_SHARE || is_tail_late || is_median_late) {
+        return None;
+    }
+    let figures = [
+        (keys::LATENESS_MEAN, Some(lateness)),
+        (keys::LATENCY_MEAN, Some(latency)),
+        (keys::LATENESS_P99, late_p99),
+        (keys::LATENCY_P99, latency_p99),
+    ];
+    let cause = Cause::of(case);
+    let finding = with_share(&CARD, Severity::Warning, share)
         .with(keys::CAUSE, cause.word())
-        .with_if(case.primary().load.is_one_way(), keys::ONE_WAY)
-        .with_if(case.host().is_some(), keys::TWO_HOSTS);
-    let limit = open_loop::is_too_late_to_rank(first.case).then_some(open_loop::MAX_RANKED_LATENESS);
-    vec![finding.with_some(keys::RANKED_UP_TO, limit)]
+        .with_if(case.case.primary().load.is_one_way(), keys::ONE_WAY)
+        .with_if(case.case.host().is_some(), keys::TWO_HOSTS)
+        .with_some(keys::RANKED_UP_TO, is_median_late.then_some(open_loop::MAX_RANKED_LATENESS));
+    Some(Finding {
+        evidence: known_evidence(case, figures),
+        counter_experiment: Some(cause.counter_experiment(case)),
+        ..finding
+    })
 }
 
 words! {
@@ -103,25 +107,6 @@ impl Cause {
             Self::Woken | Self::Displaced => longer_run(case),
         }
     }
-}
-
-fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
-    // If a message opens a connection, or waits for room in a load's connection, the path causes its lateness.
-    if case.case.primary().connection_use != ConnectionUse::Own {
-        return None;
-    }
-    let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-    // An end that waits for a CPU also sends late: see `cpu-contention`.
-    if open_loop::share_reached(&case.case, &rounds)? < open_loop::MIN_SHARE_REACHED || is_contended(run, case) {
-        return None;
-    }
-    let of = case.primary().lateness_ns?;
-    let (lateness, latency) = (of.mean?, case.primary().latency_ns.mean?);
-    let tail = of.p99.zip(case.primary().latency_ns.p99);
-    let share = if latency.value > 0.0 { (lateness.value / latency.value).clamp(0.0, 1.0) } else { 0.0 };
-    let late_tail = tail.is_some_and(|(lateness, latency)| lateness.value >= MIN_SHARE * latency.value);
-    let late_median = open_loop::is_too_late_to_rank(case);
-    (share >= MIN_SHARE || late_tail || late_median).then_some((share, Late { lateness, latency, tail }))
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
 //! `head-of-line-blocking`: messages of a stream wait for lost data of another one on the same connection.
 //!
-//! Why: one ordered channel delivers nothing behind a lost packet until it was sent again, whichever stream its data belong to.
+//! One ordered channel delivers nothing behind a lost packet until it was sent again, whichever stream its data belong to.
 //! Evidence: the messages that arrived late together with an earlier one of another stream, their waits, and the packets that the
 //! link lost. The explained time is the mean wait over all messages. Congestion and pacing delay messages one by one and do not
-//! count. The counter-experiment gives each stream a connection of its own. Advice: separate connections, or a transport whose
-//! streams do not share an order.
+//! count. The counter-experiment gives each stream a connection of its own.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::SEPARATE_CHANNELS;
 use hairpin_model::flow::Channels;
 use hairpin_model::{Case, CaseSummary, Finding, FindingCard, Measured, Run, finding_keys as keys};
 
-use super::support::{Hits, evidence_of, judge_by_block, paired, rounds_of};
+use super::support::{evidence_of, judge_by_block, paired, rounds_of, with_share};
 use crate::streams::blocked;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -24,28 +23,21 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum share of the messages that waited to report.
 const MIN_SHARE: f64 = 0.01;
 
-struct Waits {
-    share: f64,
-    mean_ns: f64,
-    longest_ns: u64,
-}
-
 /// The mean wait for other streams over all messages of a round, in ns.
 fn mean_wait_ns(measured: &Measured) -> Option<f64> {
     let [timed, _, waited_ns] = blocked(measured.primary().received.as_ref()?)?;
     Some(waited_ns as f64 / timed as f64)
 }
 
-fn find_waits(run: &Run, case: &CaseSummary) -> Option<(f64, Waits)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let flow = case.primary();
     if case.case.replicate != 0 || flow.flow.channels() != Channels::Shared {
         return None;
     }
     let received =
         rounds_of(run, &case.id).into_iter().filter_map(|(_, measured)| measured.primary().received.as_ref());
-    let rounds: Vec<[u64; 3]> = received.filter_map(blocked).collect();
-    let [timed, waited, waited_ns] = rounds
-        .iter()
+    let [timed, waited, waited_ns] = received
+        .filter_map(blocked)
         .fold([0; 3], |sums: [u64; 3], round| std::array::from_fn(|at| sums[at].saturating_add(round[at])));
     let share = waited as f64 / timed.max(1) as f64;
     if share < MIN_SHARE {
@@ -53,31 +45,23 @@ fn find_waits(run: &Run, case: &CaseSummary) -> Option<(f64, Waits)> {
     }
     let mean_ns = waited_ns as f64 / timed as f64;
     let longest_ns = flow.by_stream.iter().map(|stream| stream.blocked_by_others.longest_ns).max()?;
-    let latency_ns = flow.latency_ns.mean?.value;
-    Some((mean_ns / latency_ns, Waits { share, mean_ns, longest_ns }))
+    let check = paired(SEPARATE_CHANNELS, [case.case.clone(), with_separate_channels(&case.case)]);
+    let evidence = [
+        (keys::STREAMS, flow.by_stream.len() as f64),
+        (keys::BLOCKED_SHARE, share),
+        (keys::MEAN_WAIT, mean_ns),
+        (keys::LONGEST_WAIT, longest_ns as f64),
+    ];
+    Some(Finding {
+        evidence: evidence.map(|(key, value)| evidence_of(case, key, value)).into(),
+        proved: judge_by_block(run, case, &check, mean_ns, mean_wait_ns),
+        counter_experiment: Some(check),
+        ..with_share(&CARD, Severity::Warning, mean_ns / flow.latency_ns.mean?.value)
+    })
 }
 
 fn with_separate_channels(case: &Case) -> Case {
     case.clone().with(|case| case.primary_mut().set_channels(Channels::Separate))
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_waits(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let check = paired(SEPARATE_CHANNELS, [first.case.case.clone(), with_separate_channels(&first.case.case)]);
-    let waits = &first.data;
-    let evidence = [
-        (keys::STREAMS, first.case.primary().by_stream.len() as f64),
-        (keys::BLOCKED_SHARE, waits.share),
-        (keys::MEAN_WAIT, waits.mean_ns),
-        (keys::LONGEST_WAIT, waits.longest_ns as f64),
-    ];
-    vec![Finding {
-        evidence: evidence.map(|(key, value)| evidence_of(first.case, key, value)).into(),
-        proved: judge_by_block(run, first.case, &check, waits.mean_ns, mean_wait_ns),
-        counter_experiment: Some(check),
-        ..hits.finding(&CARD, Severity::Warning)
-    }]
 }
 
 #[cfg(test)]

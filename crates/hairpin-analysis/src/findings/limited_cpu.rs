@@ -1,10 +1,7 @@
 //! `limited-cpu`: the environment gives the ends less CPU than the hardware has.
 //!
-//! Why: a process with a nice value above 0, or with SCHED_IDLE or SCHED_BATCH, gets a CPU after other programs, and a
-//! limit of the CPU frequency makes each message slower. Evidence: the policy and nice value of Hairpin at the start of
-//! the run, which its ends inherit, and the frequencies that cpufreq allows (Documentation/admin-guide/pm/cpufreq.rst),
-//! of the first host with a limit. Advice: give Hairpin the priority of the
-//! program that will use the transport.
+//! Evidence: the policy and nice value of Hairpin at the start of the run, which its ends inherit, and the frequencies that
+//! cpufreq allows (Documentation/admin-guide/pm/cpufreq.rst), of the first host with a limit.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{Environment, Finding, FindingCard, Run, finding_keys as keys};

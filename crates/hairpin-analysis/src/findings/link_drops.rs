@@ -1,19 +1,17 @@
 //! `link-drops`: the link between the ends dropped messages, most of them in one stage.
 //!
-//! Why: a sender causes loss in the queue by sending faster than the bottleneck; random loss belongs to the path, and a
-//! lower rate does not help. The two look alike at the receiver. Evidence: the messages that the emulator counted as
-//! lost, and the drops of each stage in the direction of the load. If the queue (the rate of the link) dropped most,
-//! the counter-experiment offers 95 % of the rate that arrived; otherwise it removes the stage that dropped most. The
-//! advice depends on that stage. If it is the queue, this finding replaces `link-saturated`.
+//! A sender causes loss in the queue by sending faster than the bottleneck; random loss belongs to the path, and a lower
+//! rate does not help. The two look alike at the receiver. Evidence: the messages that the emulator counted as lost, and the
+//! drops of each stage in the direction of the load. If the queue (the rate of the link) dropped most, the
+//! counter-experiment offers 95 % of the rate that arrived, and this finding replaces `link-saturated`; otherwise it removes
+//! the stage that dropped most.
 
-use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding::About;
 use hairpin_model::ledger::LINK;
 use hairpin_model::names::grouped;
-use hairpin_model::{
-    CaseSummary, CounterExperiment, Finding, FindingCard, PacketCounts, Run, finding_keys as keys, flow, path,
-};
+use hairpin_model::{CaseSummary, Finding, FindingCard, PacketCounts, Run, finding_keys as keys, flow, path};
 
-use super::support::{Hits, Lost, evidence_of, losses_by, rounds_of, with_lower_rate, without_stage};
+use super::support::{evidence_of, losses_by, rounds_of, with_lower_rate, without_stage};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "link-drops",
@@ -33,54 +31,31 @@ struct Stage {
     entered: u64,
 }
 
-struct Dropped {
-    lost: Lost,
-    stage: Option<Stage>,
-}
-
 /// Whether, for a one-way load, the queue dropped more packets than any other stage of the link.
 pub(super) fn by_queue(run: &Run, case: &CaseSummary) -> bool {
-    find_drops(run, case).is_some_and(|dropped| dropped.stage.is_some_and(|stage| stage.name == QUEUE_STAGE))
+    losses_by(case, CAUSES).and_then(|_| strongest_stage(run, case)).is_some_and(|stage| stage.name == QUEUE_STAGE)
 }
 
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
-        let dropped = find_drops(run, case)?;
-        Some((dropped.lost.share(), dropped))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (Dropped { lost, stage }, case) = (&first.data, first.case);
-    let experiment = experiment(run, case, stage.as_ref());
-    let mut all_evidence = lost.evidence(keys::LOST_BY_LINK, case);
-    let mut finding = hits.finding(&CARD, Severity::Warning).with(keys::LINK, path::name(&case.case));
-    if let Some(Stage { name, packets, entered }) = stage {
-        all_evidence.push(evidence_of(case, keys::STAGE_DROPS, *packets as f64).of(name));
-        finding = finding.with(keys::STAGE, name.as_str()).with(keys::ENTERED, *entered as f64);
-    }
-    vec![Finding {
-        evidence: all_evidence,
-        proved: experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment)),
-        counter_experiment: experiment,
-        ..finding
-    }]
-}
-
-/// Returns the counter-experiment: a lower rate if the queue dropped most, otherwise the link without that stage.
-fn experiment(run: &Run, case: &CaseSummary, stage: Option<&Stage>) -> Option<CounterExperiment> {
-    match stage?.name.as_str() {
-        QUEUE_STAGE => with_lower_rate(case, 0.95),
-        stage => Some(without_stage(run, case, stage)?.experiment),
-    }
-}
-
-fn find_drops(run: &Run, case: &CaseSummary) -> Option<Dropped> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let lost = losses_by(case, CAUSES)?;
     case.path.relay.as_ref()?;
-    Some(Dropped { stage: strongest_stage(run, case), lost })
+    let stage = strongest_stage(run, case);
+    let check = stage.as_ref().and_then(|stage| match stage.name.as_str() {
+        QUEUE_STAGE => with_lower_rate(case, 0.95),
+        stage => Some(without_stage(run, case, stage)?.experiment),
+    });
+    let mut finding = lost.finding(run, &CARD, (case, keys::LOST_BY_LINK), check);
+    finding = finding.with(keys::LINK, path::name(&case.case));
+    if let Some(Stage { name, packets, entered }) = stage {
+        finding.evidence.push(evidence_of(case, keys::STAGE_DROPS, packets as f64).of(name.as_str()));
+        finding = finding.with(keys::STAGE, name.as_str()).with(keys::ENTERED, entered as f64);
+    }
+    Some(finding)
 }
 
-/// Returns the stage that dropped most in the direction of the load; includes packets that it damaged.
+/// Returns the stage that dropped most in the direction of the load; includes packets that it damaged. `None` without a link.
 fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
+    case.path.relay.as_ref()?;
     let is_down = case.case.primary().direction == flow::Direction::Down;
     let rounds = rounds_of(run, &case.id);
     let links = rounds.iter().filter_map(|(_, measured)| measured.link.as_ref());
@@ -96,12 +71,13 @@ fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::finding::Severity;
     use hairpin_model::{Case, LinkRecord, Measured, StageRecord};
 
     use super::*;
     use crate::fixture::links::{link, over};
     use crate::fixture::one_way_losses::{counts, interleaved, messages};
-    use crate::fixture::{pair, value};
+    use crate::fixture::{figure_of, pair, value};
 
     /// A link whose stages dropped and damaged these numbers of packets upwards.
     fn dropping(stages: &[(&str, u64, u64)]) -> LinkRecord {
@@ -138,7 +114,7 @@ mod tests {
     /// The stage with the most drops, its drops, and the packets that entered it.
     fn stage(finding: &Finding) -> (&str, f64, f64) {
         let name = finding.word(keys::STAGE).unwrap();
-        (name, finding.figure_of(keys::STAGE_DROPS, name).unwrap().value, value(finding, keys::ENTERED))
+        (name, figure_of(finding, keys::STAGE_DROPS, name).unwrap().value, value(finding, keys::ENTERED))
     }
 
     #[test]

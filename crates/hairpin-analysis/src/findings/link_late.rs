@@ -1,11 +1,9 @@
 //! `link-late`: the emulator released packets later than the link's profile says.
 //!
-//! Why: the emulator's lateness is in every round trip but does not belong to the link. Evidence: the emulator records
-//! when each packet was due and when it left. Rounds in which the median or the p99 of the lateness exceeded the stated
-//! bounds are omitted from all figures (METHODOLOGY.md, "Emulated links"). Lateness below the bounds is
-//! reported if it is a visible share of the latency; it counts twice in a round trip and once in a one-way message. The
-//! counter-experiment keeps the CPUs awake, and is judged by the lateness itself. Advice: use a quieter machine, keep
-//! the CPUs awake, or give the emulator a CPU of its own.
+//! Evidence: the emulator records when each packet was due and when it left. Rounds in which the median or the p99 of the
+//! lateness exceeded the stated bounds are omitted from all figures (METHODOLOGY.md, "Emulated links"). Lateness below the
+//! bounds is reported if it is a visible share of the latency; it counts twice in a round trip and once in a one-way
+//! message. The counter-experiment keeps the CPUs awake, and is judged by the lateness itself.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::KEEP_AWAKE;

@@ -1,19 +1,17 @@
 //! `link-saturated`: the link's rate was the limit, so packets waited in its queue or were dropped there.
 //!
-//! Why: the latency is then the wait in a queue that the sender filled, and the sender causes the losses. Evidence,
-//! from the link's log: the exact time of each packet in the stage `queue` (waiting, and being sent at the rate), its
-//! drops and its maximum fill. The share is this time in both directions (without answers, in one), relative to the
-//! mean latency, or the share of dropped packets if it is larger. The counter-experiment is the same link without
-//! `queue`. Advice: send less at once, pace, or shorten the queue.
+//! Evidence, from the link's log: the exact time of each packet in the stage `queue` (waiting, and being sent at the rate), its
+//! drops and its maximum fill. The share is this time in both directions (without answers, in one), relative to the mean
+//! latency, or the share of dropped packets if it is larger. The counter-experiment is the same link without `queue`.
 
 use hairpin_model::finding::{About, Severity};
-use hairpin_model::link::Direction;
+use hairpin_model::link::{Direction, LinkTimeline};
 use hairpin_model::{
-    CaseSummary, DirectionRecord, Evidence, Finding, FindingCard, Key, Run, StageRecord, finding_keys as keys, flow,
+    CaseSummary, DirectionRecord, Finding, FindingCard, Run, StageRecord, finding_keys as keys, flow,
 };
 
 use super::link_drops::by_queue;
-use super::support::{Hit, Hits, evidence_of, rounds_of, without_stage};
+use super::support::{checked_by, evidence_of, rounds_of, with_share, without_stage};
 use crate::statistics::location::median;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -31,7 +29,6 @@ const MIN_DROPPED_SHARE: f64 = 0.001;
 /// The totals of one direction's queue over all rounds.
 #[derive(Default)]
 struct Queue {
-    direction: Option<Direction>,
     figures: String,
     entered: u64,
     dropped: u64,
@@ -42,7 +39,6 @@ struct Queue {
 }
 
 impl Queue {
-    /// Returns the time of a packet in the queue, waiting and being sent, in ns: the median of the rounds' means.
     fn wait_ns(&self) -> f64 {
         median(&self.each_round_ns).unwrap_or(0.0)
     }
@@ -58,7 +54,7 @@ impl Queue {
         if stage.packets.out > 0 {
             self.each_round_ns.push(stage.time_inside_ns as f64 / stage.packets.out as f64);
         }
-        let most = |values: fn(&hairpin_model::link::LinkTimeline) -> &Vec<u64>| {
+        let most = |values: fn(&LinkTimeline) -> &Vec<u64>| {
             of.timeline.as_ref().and_then(|timeline| values(timeline).iter().max().copied()).unwrap_or(0)
         };
         self.most_bytes = self.most_bytes.max(most(|timeline| &timeline.queue_bytes_max));
@@ -66,79 +62,52 @@ impl Queue {
     }
 }
 
-struct Saturated {
-    /// The direction whose queue explains more of the latency or the drops.
-    worst: Queue,
-    /// The share of the mean latency spent in both queues; `None` if the load has no answers.
-    share_of_latency: Option<f64>,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_saturation(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let other = without_stage(run, first.case, QUEUE_STAGE);
-    let worst = &first.data.worst;
-    vec![Finding {
-        evidence: all_evidence(first),
-        proved: other.as_ref().and_then(|other| other.proved.clone()),
-        counter_experiment: other.map(|other| other.experiment),
-        ..hits
-            .finding(&CARD, Severity::Warning)
-            .with(keys::STAGE_FIGURES, worst.figures.as_str())
-            .with(keys::QUEUE_MAX_PACKETS, worst.most_packets as f64)
-    }]
-}
-
-fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
-    let Saturated { worst, share_of_latency } = &first.data;
-    let of =
-        |key: Key, value: f64| evidence_of(first.case, key, value).of(worst.direction.map_or("", Direction::word));
-    let mut all = vec![
-        of(keys::QUEUE_TIME, worst.wait_ns()),
-        of(keys::QUEUE_MAX_BYTES, worst.most_bytes as f64),
-        of(keys::QUEUE_ENTERED, worst.entered as f64),
-        of(keys::QUEUE_DROPPED, worst.dropped as f64),
-    ];
-    let one_way = first.case.case.primary().load.is_one_way();
-    let queues = if one_way { keys::QUEUE_SHARE } else { keys::BOTH_QUEUES_SHARE };
-    all.extend(share_of_latency.map(|part| evidence_of(first.case, queues, part)));
-    all.extend(first.case.primary().latency_ns.mean.map(|mean| evidence_of(first.case, keys::MEAN_LATENCY, mean)));
-    all
-}
-
-fn find_saturation(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     // `link-drops` reports the queue's drops of a load without answers. A load beside a probe should saturate the
     // link, and the link's log does not separate the probe's packets from the load's.
     if case.case.replicate != 0 || by_queue(run, case) || !case.case.loads().is_empty() {
         return None;
     }
     case.path.relay.as_ref()?;
-    let mut queues =
-        [Direction::Up, Direction::Down].map(|direction| Queue { direction: Some(direction), ..Queue::default() });
+    let (mut up, mut down) = (Queue::default(), Queue::default());
     for (_, measured) in rounds_of(run, &case.id) {
         let Some(link) = &measured.link else { continue };
-        for (queue, direction) in queues.iter_mut().zip([&link.up, &link.down]) {
+        for (queue, direction) in [(&mut up, &link.up), (&mut down, &link.down)] {
             if let Some(stage) = direction.stages.iter().find(|stage| stage.stage == QUEUE_STAGE) {
                 queue.add(stage, direction);
             }
         }
     }
-    let crossed = |queue: &&Queue| match case.case.primary().direction {
-        flow::Direction::RoundTrip => true,
-        flow::Direction::Up => queue.direction == Some(Direction::Up),
-        flow::Direction::Down => queue.direction == Some(Direction::Down),
+    let waited_ns = match case.case.primary().direction {
+        flow::Direction::RoundTrip => up.wait_ns() + down.wait_ns(),
+        flow::Direction::Up => up.wait_ns(),
+        flow::Direction::Down => down.wait_ns(),
     };
-    let waited_ns: f64 = queues.iter().filter(crossed).map(Queue::wait_ns).sum();
-    let mean_ns = case.primary().latency_ns.mean.map(|mean| mean.value).filter(|mean_ns| *mean_ns > 0.0);
+    let mean = case.primary().latency_ns.mean;
+    let mean_ns = mean.map(|mean| mean.value).filter(|mean_ns| *mean_ns > 0.0);
     let share_of_latency = mean_ns.map(|mean_ns| (waited_ns / mean_ns).min(1.0));
-    let part_of_latency = |queue: &Queue| mean_ns.map_or(0.0, |mean_ns| queue.wait_ns() / mean_ns);
-    let explains = |queue: &Queue| part_of_latency(queue).max(queue.share_dropped());
-    let [up, down] = queues;
-    let worst = if explains(&down) > explains(&up) { down } else { up };
-    let dropped = worst.share_dropped();
-    let part = share_of_latency.unwrap_or(0.0);
-    let shapes = part >= MIN_SHARE || dropped >= MIN_DROPPED_SHARE;
-    (worst.entered > 0 && shapes).then(|| (part.max(dropped), Saturated { worst, share_of_latency }))
+    // The direction whose queue explains more of the latency or the drops.
+    let explains = |queue: &Queue| mean_ns.map_or(0.0, |ns| queue.wait_ns() / ns).max(queue.share_dropped());
+    let (worst, way) = if explains(&down) > explains(&up) { (down, Direction::Down) } else { (up, Direction::Up) };
+    let (part, dropped) = (share_of_latency.unwrap_or(0.0), worst.share_dropped());
+    if worst.entered == 0 || (part < MIN_SHARE && dropped < MIN_DROPPED_SHARE) {
+        return None;
+    }
+    let of_worst = [
+        (keys::QUEUE_TIME, worst.wait_ns()),
+        (keys::QUEUE_MAX_BYTES, worst.most_bytes as f64),
+        (keys::QUEUE_ENTERED, worst.entered as f64),
+        (keys::QUEUE_DROPPED, worst.dropped as f64),
+    ];
+    let mut evidence = of_worst.map(|(key, value)| evidence_of(case, key, value).of(way.word())).to_vec();
+    let one_way = case.case.primary().load.is_one_way();
+    let queues = if one_way { keys::QUEUE_SHARE } else { keys::BOTH_QUEUES_SHARE };
+    evidence.extend(share_of_latency.map(|part| evidence_of(case, queues, part)));
+    evidence.extend(mean.map(|mean| evidence_of(case, keys::MEAN_LATENCY, mean)));
+    let finding = with_share(&CARD, Severity::Warning, part.max(dropped))
+        .with(keys::STAGE_FIGURES, worst.figures.as_str())
+        .with(keys::QUEUE_MAX_PACKETS, worst.most_packets as f64);
+    Some(checked_by(without_stage(run, case, QUEUE_STAGE), Finding { evidence, ..finding }))
 }
 
 #[cfg(test)]
@@ -147,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::{dropping, link, over};
-    use crate::fixture::{Fixture, pair, shows, value};
+    use crate::fixture::{Fixture, figure_of, pair, shows, value};
 
     const CODE: &str = "link-saturated";
     const MS: u64 = 1_000_000;
@@ -183,7 +152,7 @@ mod tests {
         let found = found(79 * MS, 0);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.79).abs() < 0.001, "{}", found[0].share);
-        let in_queue = found[0].figure_of(keys::QUEUE_TIME, "up").unwrap();
+        let in_queue = figure_of(&found[0], keys::QUEUE_TIME, "up").unwrap();
         assert!((in_queue.value - 79e6).abs() < 1.0, "{found:?}");
         assert_eq!(found[0].word(keys::STAGE_FIGURES), Some("1 Mbit/s, queue limit 64 KiB, tail drop"));
         assert!(shows(&found[0], keys::BOTH_QUEUES_SHARE, 0.79), "{found:?}");

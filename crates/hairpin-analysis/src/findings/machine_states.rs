@@ -1,9 +1,6 @@
 //! `machine-states`: the machine had two speeds during the run.
 //!
-//! Why: on a shared core any code may take longer for seconds at a time. The probe before and after each round shows
-//! this on the CPU of each end, independently of the transport. Evidence: the probe time in each state, the shares of
-//! the states and the number of changes. Advice: figures are from the faster state if it has enough rounds; compare
-//! runs in the same state.
+//! The probe before and after each round shows this on the CPU of each end, independently of the transport.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};
@@ -36,7 +33,7 @@ mod tests {
     use hairpin_model::{Case, Probe};
 
     use super::*;
-    use crate::fixture::{Fixture, value};
+    use crate::fixture::{Fixture, figure_of, value};
 
     /// Rounds of 10 us, or of `slow_latency` while slowed; the probe takes 90 us or `slow_probe` ns.
     fn found(slowed: impl Fn(usize) -> bool, slow_probe: u64, slow_latency: u64) -> Vec<Finding> {
@@ -55,7 +52,7 @@ mod tests {
     fn two_states_are_reported_with_levels_share_and_changes() {
         let found = found(|k| (10..20).contains(&k), 117_000, 13_000);
         assert_eq!(found.len(), 1);
-        let probe = |state| found[0].figure_of(keys::PROBE, state).unwrap().value;
+        let probe = |state| figure_of(&found[0], keys::PROBE, state).unwrap().value;
         assert!((probe("slower") / probe("faster") - 1.3).abs() < 0.005, "{found:?}");
         assert_eq!([keys::SLOW_ROUNDS, keys::STATE_CHANGES].map(|key| value(&found[0], key)), [0.25, 2.0]);
     }

@@ -1,20 +1,18 @@
 //! `many-small-segments`: with `TCP_NODELAY`, a request leaves in many segments instead of a few.
 //!
-//! Why: `TCP_NODELAY` avoids waiting but sends a segment for each write. Each segment costs about 66 bytes of headers,
-//! a trip through both kernels, often an acknowledgment, and on a real network a packet. Evidence: `TCP_NODELAY`
-//! granted as on, and the segments that the kernel counted compared with the number that the bytes need; the traced
-//! writes and segments. The share is what one write saves, or 0 if not measured. Advice: use one write.
+//! `TCP_NODELAY` avoids waiting but sends a segment for each write. Each segment costs about 66 bytes of headers, a trip
+//! through both kernels, often an acknowledgment, and on a real network a packet. Evidence: `TCP_NODELAY` granted as on, and
+//! the segments that the kernel counted compared with the number that the bytes need; the traced writes and segments. The
+//! share is what one write saves, or 0 if not measured.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{CORK_REQUESTS, ONE_WRITE};
 use hairpin_model::options::OptionName;
 use hairpin_model::summary::Verdict;
 use hairpin_model::trace::End;
-use hairpin_model::{
-    CaseSummary, Evidence, Figure, Finding, FindingCard, Remedy, Run, fact, fact_names, finding_keys as keys,
-};
+use hairpin_model::{CaseSummary, Finding, FindingCard, Remedy, Run, fact, fact_names, finding_keys as keys};
 
-use super::support::{Hits, Traced, evidence_of, other_remedy, pure_acks};
+use super::support::{Traced, checked_by, evidence_of, known_evidence, other_remedy, pure_acks, with_share};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -28,60 +26,36 @@ const MIN_RATIO: f64 = 10.0;
 /// Payload that fits any segment: the IPv6 minimum MTU (RFC 8200, 1280 bytes) minus headers.
 const MIN_SEGMENT_BYTES: f64 = 1_220.0;
 
-struct SegmentCounts {
-    segments: Figure,
-    needed: f64,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let experiment = |case: &CaseSummary| {
-        // One write has no gaps between writes, so its saving would include the gaps.
-        let pauses = case.case.primary().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
-        let (remedy, kind) = if pauses { (Remedy::Cork, CORK_REQUESTS) } else { (Remedy::OneWrite, ONE_WRITE) };
-        other_remedy(run, case, remedy, kind)
-    };
-    let hits = Hits::among(run, |case| {
-        let many = count_segments(case)?;
-        let change = experiment(case).and_then(|other| other.change);
-        let saved = change.filter(|change| change.verdict == Verdict::Faster);
-        Some((saved.map_or(0.0, |change| change.saved_share().value.clamp(0.0, 1.0)), many))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (many, other) = (&first.data, experiment(first.case));
-    let shapes = first.share > 0.0;
-    vec![Finding {
-        evidence: all_evidence(run, first.case, many),
-        proved: other.as_ref().and_then(|other| other.proved.clone()),
-        counter_experiment: other.map(|other| other.experiment),
-        ..hits.finding(&CARD, if shapes { Severity::Warning } else { Severity::Note })
-    }]
-}
-
-fn all_evidence(run: &Run, case: &CaseSummary, many: &SegmentCounts) -> Vec<Evidence> {
-    let mut all = vec![
-        evidence_of(case, keys::COUNTED_SEGMENTS, many.segments),
-        evidence_of(case, keys::NEEDED, many.needed),
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    let nodelay = switch(&case.client().effective_options, OptionName::Nodelay);
+    let counted = case.primary().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
+    let load = &case.case.primary().load;
+    let facts = case.client().facts.as_slice();
+    let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(MIN_SEGMENT_BYTES);
+    let needed = [load.size_bytes(), load.reply_size_bytes()].map(|bytes| (bytes as f64 / most_bytes).ceil());
+    let needed: f64 = needed.iter().sum();
+    if case.case.replicate != 0 || counted.value < MIN_RATIO * needed {
+        return None;
+    }
+    // One write has no gaps between writes, so its saving would include the gaps.
+    let pauses = load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
+    let (remedy, kind) = if pauses { (Remedy::Cork, CORK_REQUESTS) } else { (Remedy::OneWrite, ONE_WRITE) };
+    let other = other_remedy(run, case, remedy, kind);
+    let change = other.as_ref().and_then(|other| other.change).filter(|change| change.verdict == Verdict::Faster);
+    let share = change.map_or(0.0, |change| change.saved_share().value.clamp(0.0, 1.0));
+    let mut evidence = vec![
+        evidence_of(case, keys::COUNTED_SEGMENTS, counted),
+        evidence_of(case, keys::NEEDED, needed),
         evidence_of(case, keys::NODELAY_ON, 1.0).of(End::Client.word()),
     ];
     if let Some(traced) = Traced::of(run, case) {
         let writes = traced.figure(|exchange| Some(exchange.writes as f64));
         let segments = traced.figure(|exchange| Some(exchange.segments as f64));
-        all.extend(writes.map(|writes| evidence_of(case, keys::WRITES, writes)));
-        all.extend(segments.map(|segments| evidence_of(case, keys::SEGMENTS, segments)));
+        evidence.extend(known_evidence(case, [(keys::WRITES, writes), (keys::SEGMENTS, segments)]));
     }
-    all.extend(pure_acks(case));
-    all
-}
-
-fn count_segments(case: &CaseSummary) -> Option<SegmentCounts> {
-    let nodelay = switch(&case.client().effective_options, OptionName::Nodelay);
-    let segments = case.primary().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
-    let facts = case.client().facts.as_slice();
-    let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(MIN_SEGMENT_BYTES);
-    let needed = [case.case.primary().load.size_bytes(), case.case.primary().load.reply_size_bytes()]
-        .map(|bytes| (bytes as f64 / most_bytes).ceil());
-    let needed: f64 = needed.iter().sum();
-    (case.case.replicate == 0 && segments.value >= MIN_RATIO * needed).then_some(SegmentCounts { segments, needed })
+    evidence.extend(pure_acks(case));
+    let severity = if share > 0.0 { Severity::Warning } else { Severity::Note };
+    Some(checked_by(other, Finding { evidence, ..with_share(&CARD, severity, share) }))
 }
 
 #[cfg(test)]

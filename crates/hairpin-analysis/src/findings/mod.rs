@@ -12,7 +12,7 @@ use hairpin_model::{Case, CounterExperiment, ExchangeState, Finding, Run};
 mod support;
 
 pub use support::Detector;
-use support::{CANNOT_TELL, CONFIRMED, REFUTED, needs_one_host};
+use support::{CANNOT_TELL, CONFIRMED, Detect, REFUTED, needs_one_host};
 
 mod aa_differs;
 mod autocorking;
@@ -56,20 +56,25 @@ mod unexplained_loss;
 mod wake_up_dominated;
 
 macro_rules! detectors {
-    ($($file:ident $([$($state:ident)*])?)*) => {
-        &[$(Detector { card: $file::CARD, states: &[$($(ExchangeState::$state),*)?], detect: $file::detect }),*]
+    ($($look:ident $file:ident $([$($state:ident)*])?,)*) => {
+        &[$(Detector { card: $file::CARD, states: &[$($(ExchangeState::$state),*)?], detect: Detect::$look($file::detect) }),*]
     };
 }
 
 /// All detectors, each with the states of an exchange that it explains.
 pub const ALL: &[Detector] = detectors![
-    aa_differs autocorking[Autocork] bufferbloat[Queueing] cold_start congestion_control[Pacing CongestionWindow]
-    cork_not_released[Cork] cpu_contention[WaitingForCpu] cpu_quota[WaitingForCpu] datagrams_over_mtu deadline_misses delayed_ack[DelayedAck] drift
-    echo_stalled[ServerProgram] generator_late head_of_line_blocking limited_cpu link_drops link_late link_saturated[Queueing] machine_states
-    many_small_segments[SendCall] nagle_meets_delayed_ack[Nagle DelayedAck] nagle_waits[Nagle] noisy_machine
-    own_send_queue[CongestionWindow] placement_lottery rate_not_reached
-    retransmission[FastRecovery TailLossProbe RetransmissionTimeout] rounds_left_out run_queue[WaitingForCpu] sender_bursts
-    server_work[ServerProgram] shared_connection stack_dominated[SendCall] strays timer_slack udp_receive_overrun udp_send_overrun unexplained_loss wake_up_dominated[WakeUp]
+    Run aa_differs, Strongest autocorking[Autocork], ProvedFirst bufferbloat[Queueing], Strongest cold_start,
+    ProvedFirst congestion_control[Pacing CongestionWindow], Strongest cork_not_released[Cork],
+    ProvedFirst cpu_contention[WaitingForCpu], Strongest cpu_quota[WaitingForCpu], Run datagrams_over_mtu,
+    PlannedFirst deadline_misses, Strongest delayed_ack[DelayedAck], Run drift, PlannedFirst echo_stalled[ServerProgram],
+    Strongest generator_late, Strongest head_of_line_blocking, Run limited_cpu, Strongest link_drops, Run link_late,
+    Strongest link_saturated[Queueing], Run machine_states, Strongest many_small_segments[SendCall],
+    Run nagle_meets_delayed_ack[Nagle DelayedAck], Strongest nagle_waits[Nagle], Run noisy_machine,
+    Strongest own_send_queue[CongestionWindow], Run placement_lottery, Run rate_not_reached,
+    Run retransmission[FastRecovery TailLossProbe RetransmissionTimeout], Run rounds_left_out,
+    Run run_queue[WaitingForCpu], Strongest sender_bursts, Run server_work[ServerProgram],
+    Strongest shared_connection, Run stack_dominated[SendCall], Run strays, Strongest timer_slack,
+    Strongest udp_receive_overrun, Strongest udp_send_overrun, Run unexplained_loss, Run wake_up_dominated[WakeUp],
 ];
 
 /// Minimum share of the latency; a cause that explains less is a note.
@@ -78,7 +83,7 @@ const MIN_CAUSE_SHARE: f64 = 0.01;
 /// Returns the findings on `run`, whose rounds, cases and comparisons must be filled in. Causes come first, ordered by
 /// share; then traffic; then findings on the run or the machine, most severe first.
 pub fn findings(run: &Run) -> Vec<Finding> {
-    let found = ALL.iter().flat_map(|detector| (detector.detect)(run));
+    let found = ALL.iter().flat_map(|detector| detector.detect(run));
     let mut findings: Vec<Finding> =
         found.map(|finding| without_verdict_on_unusable(finding, run)).map(adjust).collect();
     findings.sort_by_key(|finding| rank(finding, run));
@@ -89,7 +94,6 @@ pub fn findings(run: &Run) -> Vec<Finding> {
     findings
 }
 
-/// Removes the verdict of a check whose cases must not be used.
 fn without_verdict_on_unusable(mut finding: Finding, run: &Run) -> Finding {
     let pairs = finding.counter_experiment.iter().flat_map(|check| check.pair.iter().flat_map(|pair| pair.iter()));
     let checked: Vec<String> = pairs.map(Case::id).chain(finding.cases.first().cloned()).collect();

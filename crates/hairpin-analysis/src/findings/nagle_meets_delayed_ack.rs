@@ -1,13 +1,11 @@
 //! `nagle-meets-delayed-ack`: written bytes were held until a delayed acknowledgment of earlier bytes arrived.
 //!
-//! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged, and the other end
-//! delays its acknowledgment (RFC 1122, 4.2.3.2) to send it with data of its own. The rest of a request then waits at
-//! the client for the server, which cannot answer an incomplete request. Several requests in flight wait for each
-//! other, and their answers wait at the server for acknowledgments of the client: 40 ms each time on Linux. Evidence,
-//! never the latency alone: in traced rounds, writes of an end that left when a pure ACK, sent at least 10 ms after
-//! its data arrived, covered all earlier bytes; in untraced rounds with the same exchanges, the same durations;
-//! `TCP_NODELAY` and `TCP_CORK` granted as off to that end in the timed rounds too. The share is the time that writes
-//! were held, relative to the duration of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
+//! Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged, and the other end delays its
+//! acknowledgment (RFC 1122, 4.2.3.2) to send it with data of its own: 40 ms each time on Linux. Evidence, never the
+//! latency alone: in traced rounds, writes of an end that left when a pure ACK, sent at least 10 ms after its data arrived,
+//! covered all earlier bytes; in untraced rounds with the same exchanges, the same durations; `TCP_NODELAY` and `TCP_CORK`
+//! granted as off to that end in the timed rounds too. The share is the time that writes were held, relative to the
+//! duration of a timed exchange.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{Evidence, Finding, FindingCard, Remedy, Run, finding_keys as keys};
@@ -75,8 +73,8 @@ mod tests {
     use crate::fixture::links::between_hosts;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
     use crate::fixture::{
-        self, Fixture, at_rate, evidence_rounds, found_traced, in_flight, pair, shows, small_writes, traced_rounds,
-        value,
+        self, Fixture, at_rate, evidence_rounds, figure_of, found_traced, in_flight, pair, shows, small_writes,
+        traced_rounds, value,
     };
 
     const CODE: &str = "nagle-meets-delayed-ack";
@@ -98,7 +96,9 @@ mod tests {
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert_eq!([keys::WRITES, keys::PIPELINE].map(|key| value(&found[0], key)), [100.0, 1.0]);
             assert_eq!(found[0].word(keys::HELD_OF_CLIENT), Some("all-but-the-first-write"));
-            assert!(found[0].figure_of(keys::HELD_AT, "client").is_some() && shows(&found[0], keys::HELD_AT, 40.1e6));
+            assert!(
+                figure_of(&found[0], keys::HELD_AT, "client").is_some() && shows(&found[0], keys::HELD_AT, 40.1e6)
+            );
             assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [15.0, 18.0]);
             let shares = [keys::SHARE_OF_SEEN, keys::SHARE_OF_UNTRACED].map(|key| value(&found[0], key) > 0.995);
             assert_eq!(shares, [true, true]);
@@ -126,7 +126,7 @@ mod tests {
             let held = [keys::HELD_OF_SERVER, keys::PLACES_OF_SERVER].map(|key| found[0].word(key));
             assert_eq!(held, [Some("all"), Some("2,3,4")]);
             let of_server =
-                [keys::HELD_AT, keys::RELEASING_ACK].map(|key| found[0].figure_of(key, "server").unwrap());
+                [keys::HELD_AT, keys::RELEASING_ACK].map(|key| figure_of(&found[0], key, "server").unwrap());
             assert!(of_server.iter().all(|ns| (ns.value - 40e6).abs() < 50e3), "{of_server:?}");
             let known = [keys::PIPELINE, keys::SEEN, keys::TRACED].map(|key| value(&found[0], key));
             assert_eq!(known, [4.0, 27.0, 36.0]);
@@ -148,7 +148,7 @@ mod tests {
         let held = [keys::HELD_OF_CLIENT, keys::PLACES_OF_CLIENT, keys::HELD_OF_SERVER, keys::PLACES_OF_SERVER];
         let expected = ["some", "1,2,3,4", "all", "2,3,4"].map(Some);
         assert_eq!(held.map(|key| found[0].word(key)), expected);
-        let at = ["client", "server"].map(|end| found[0].figure_of(keys::HELD_AT, end).unwrap().value);
+        let at = ["client", "server"].map(|end| figure_of(&found[0], keys::HELD_AT, end).unwrap().value);
         assert!((40e6..50e6).contains(&at[0]) && (at[1] - 40e6).abs() < 50e3, "{at:?}");
         let ends = found[0].evidence.iter().filter(|piece| piece.key == keys::NODELAY_OFF.name);
         let ends: Vec<&str> = ends.map(|piece| piece.of.as_str()).collect();
@@ -165,7 +165,7 @@ mod tests {
             let found = found(&case, 510 * US, &trace, ("off", "off"));
             assert!(found[0].share > 0.9 && found[0].severity == Severity::Warning, "{}", found[0].share);
             assert!(!found[0].has(keys::PIPELINE), "an open loop: {found:?}");
-            let of_server = |key| found[0].figure_of(key, "server").unwrap().value;
+            let of_server = |key| figure_of(&found[0], key, "server").unwrap().value;
             assert!((490e3..500e3).contains(&of_server(keys::HELD_AT)), "{found:?}");
             assert!((400e3..500e3).contains(&of_server(keys::RELEASING_ACK)), "{found:?}");
             assert_eq!(pair(&found[0]), [case.clone(), without_nagle(&case)]);

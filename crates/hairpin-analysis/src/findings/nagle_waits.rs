@@ -1,22 +1,21 @@
 //! `nagle-waits`: written bytes were held for a round trip, until an ACK without delay came back.
 //!
-//! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged. Even if the server
-//! acknowledges at once, the rest of a request waits for one round trip of the path: negligible on loopback, but a
-//! second trip to the server and back over a link. Evidence, in traced rounds: writes that left when an ACK that was
-//! not delayed covered all earlier bytes; untraced exchanges that take as long; `TCP_NODELAY` granted as off. If the
-//! acknowledgment was delayed, only `nagle-meets-delayed-ack` is reported. The share is the time that writes were held,
-//! relative to the duration of a timed exchange. Advice: one write, or `TCP_NODELAY`.
+//! Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged. Even if the server acknowledges at
+//! once, the rest of a request waits for one round trip of the path: negligible on loopback, but a second trip to the server and
+//! back over a link. Evidence, in traced rounds: writes that left when an ACK that was not delayed covered all earlier bytes;
+//! untraced exchanges that take as long; `TCP_NODELAY` granted as off. If the acknowledgment was delayed, only
+//! `nagle-meets-delayed-ack` is reported. The share is the time that writes were held, relative to the duration of a timed
+//! exchange.
 
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    CaseSummary, Evidence, Figure, Finding, FindingCard, Run, TracedExchange, Wait, fact, fact_names,
-    finding_keys as keys,
+    CaseSummary, Finding, FindingCard, Run, TracedExchange, Wait, fact, fact_names, finding_keys as keys,
 };
 
-use super::support::{Hit, Hits, Traced, WaitFrequency, evidence_of, held_ns, p50_of_exchange, stall, without_nagle};
+use super::support::{Traced, checked_by, evidence_of, held_ns, p50_of_exchange, stall, with_share, without_nagle};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -29,43 +28,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum share of the exchanges' time to report.
 const MIN_SHARE: f64 = 0.05;
 
-struct Held {
-    held_ns: Figure,
-    often: WaitFrequency,
-    /// The minimum RTT that TCP measured, in ns.
-    round_trip_ns: Option<f64>,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_holds(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let other = without_nagle(run, first.case);
-    vec![Finding {
-        evidence: all_evidence(first),
-        share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
-        proved: other.as_ref().and_then(|other| other.proved.clone()),
-        counter_experiment: other.map(|other| other.experiment),
-        ..first
-            .data
-            .often
-            .add_facts(hits.finding(&CARD, Severity::Warning))
-            .with_if(first.case.case.primary().load.exchange().is_none(), keys::OPEN_LOOP)
-    }]
-}
-
-fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
-    let (Held { held_ns, often, round_trip_ns }, case) = (&first.data, first.case);
-    let mut all = vec![
-        evidence_of(case, keys::HELD_AT, *held_ns).of(End::Client.word()),
-        evidence_of(case, keys::WAITING_EXCHANGES, often.of_exchanges()),
-        evidence_of(case, keys::NODELAY_OFF, 0.0).of(End::Client.word()),
-    ];
-    all.extend(round_trip_ns.map(|ns| evidence_of(case, keys::MIN_RTT, ns)));
-    all.extend(p50_of_exchange(case));
-    all
-}
-
-fn find_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let off = switch(&case.client().effective_options, OptionName::Nodelay) == Some(false);
     if case.case.replicate != 0 || !off || stall(run, case).is_some() {
         return None;
@@ -79,9 +42,19 @@ fn find_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
     };
     let often = traced.frequency(by_nagle);
     let held = traced.figure(|exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
-    let facts = case.client().facts.as_slice();
-    let round_trip_ns = fact::number(facts, fact_names::MIN_RTT_US).map(|us| us * 1e3);
-    (often.share >= MIN_SHARE).then_some((often.share, Held { held_ns: held?, often, round_trip_ns }))
+    let held = held.filter(|_| often.share >= MIN_SHARE)?;
+    let mut evidence = vec![
+        evidence_of(case, keys::HELD_AT, held).of(End::Client.word()),
+        evidence_of(case, keys::WAITING_EXCHANGES, often.of_exchanges()),
+        evidence_of(case, keys::NODELAY_OFF, 0.0).of(End::Client.word()),
+    ];
+    let min_rtt_us = fact::number(&case.client().facts, fact_names::MIN_RTT_US);
+    evidence.extend(min_rtt_us.map(|us| evidence_of(case, keys::MIN_RTT, us * 1e3)));
+    evidence.extend(p50_of_exchange(case));
+    let other = without_nagle(run, case);
+    let share = other.as_ref().map_or(often.share, |other| other.share(often.share));
+    let finding = often.add_facts(with_share(&CARD, Severity::Warning, often.share));
+    Some(checked_by(other, Finding { evidence, share, ..finding.with_if(both_ends, keys::OPEN_LOOP) }))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! `noisy-machine`: something else used the machine during rounds.
 //!
-//! Why: other programs add tails, but a busy machine can also show *better* medians, because the scheduler then puts
-//! both ends on one CPU. Evidence, per round: at least 1 % of the time taken by the hypervisor (steal); more than
-//! 10 % used by other programs, beyond the 10 ms resolution of the counters; more runnable tasks than CPUs; or ends
-//! with their own CPUs preempted at least once in 1 000 messages. Preemptions do not count for ends that share a CPU
-//! with each other or with a link's emulator, or that a CPU quota stopped. CPU time of a link's emulator is not
-//! noise. Load averages are shown but not used: they cover the last minute. The effect compares the p50 of disturbed
-//! rounds, relative to the median of their case, with quiet rounds. The figures include disturbed rounds.
+//! Evidence, per round: at least 1 % of the time taken by the hypervisor (steal); more than 10 % used by other programs,
+//! beyond the 10 ms resolution of the counters; more runnable tasks than CPUs; or ends with their own CPUs preempted at
+//! least once in 1 000 messages. Preemptions do not count for ends that share a CPU with each other or with a link's
+//! emulator, or that a CPU quota stopped. CPU time of a link's emulator is not noise. Load averages are shown but not used:
+//! they cover the last minute. The effect compares the p50 of disturbed rounds, relative to the median of their case, with
+//! quiet rounds; a busy machine can also show *better* medians, because the scheduler then puts both ends on one CPU. The
+//! figures include disturbed rounds.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::{distinct, grouped};
@@ -108,7 +108,6 @@ fn server_is_elsewhere(run: &Run) -> bool {
     run.host(End::Server).is_some_and(|server| server.boot_id != run.environment().boot_id)
 }
 
-/// Returns the CPU time of the ends on the client's host, in ns.
 fn ends_cpu_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
     let ends = || measured.ends.iter().filter(|end| end.host == End::Client || !server_is_elsewhere);
 

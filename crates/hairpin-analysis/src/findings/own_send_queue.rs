@@ -1,11 +1,10 @@
 //! `own-send-queue`: a message waits in the sender's socket, behind bulk data written earlier on the connection.
 //!
-//! Why: the kernel accepts much more of a stream than it can send at once, and later writes wait until all of this
-//! data has left the socket. No queue on the path is the cause, so CoDel does not help. Evidence: the unsent bytes of
-//! the load's socket (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), divided by the rate at which the load is
-//! received; compared with the median latency that the load adds. The counter-experiment sets the option
-//! `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the remaining data itself; if already
-//! set, the finding is not reported. Advice: set the option, and choose what to send when the socket is writable.
+//! The kernel accepts much more of a stream than it can send at once, and later writes wait until all of this data has left the
+//! socket. No queue on the path is the cause, so CoDel does not help. Evidence: the unsent bytes of the load's socket
+//! (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), divided by the rate at which the load is received; compared with the
+//! median latency that the load adds. The counter-experiment sets the option `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), with
+//! which the program keeps the remaining data itself; if already set, the finding is not reported.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NOTSENT_LOWAT;
@@ -13,7 +12,7 @@ use hairpin_model::flow::ConnectionUse;
 use hairpin_model::options::OptionName;
 use hairpin_model::{Case, CaseSummary, Figure, Finding, FindingCard, Measured, Run, finding_keys as keys};
 
-use super::support::{Hits, evidence_of, judge_by_block, median_of, p50, with_load_option};
+use super::support::{evidence_of, judge_by_block, median_of, p50, with_load_option, with_share};
 use crate::in_span::{goodput, loaded_states, loads};
 use crate::statistics::location::median;
 
@@ -29,62 +28,37 @@ const MIN_SHARE: f64 = 0.1;
 /// Maximum unsent bytes of the socket in the counter-experiment.
 const LOWAT: &str = "16384";
 
-pub(super) struct Unsent {
-    bytes: Figure,
-    bytes_per_s: Figure,
-    pub(super) delay_ns: Figure,
-    added_ns: Figure,
-    loaded_ns: Figure,
-}
-
-impl Unsent {
-    fn explained_ns(&self) -> f64 {
-        self.delay_ns.value.min(self.added_ns.value)
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    let delay_ns = unsent_delay_ns(run, case).filter(|_| !is_bounded(&case.case))?;
+    let (added_ns, loaded_ns) = (case.under_load.as_ref()?.added_ns.p50?, case.primary().latency_ns.p50?);
+    let explained_ns = delay_ns.value.min(added_ns.value);
+    let share = explained_ns / loaded_ns.value;
+    if share < MIN_SHARE {
+        return None;
     }
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
-        let unsent = find_unsent(run, case)?;
-        if is_bounded(&case.case) {
-            return None;
-        }
-        let share = unsent.explained_ns() / unsent.loaded_ns.value;
-        (share >= MIN_SHARE).then_some((share, unsent))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let check = with_load_option(&first.case.case, (OptionName::NotsentLowat, LOWAT), NOTSENT_LOWAT);
-    let Unsent { bytes, bytes_per_s, delay_ns, added_ns, loaded_ns } = first.data;
     let figures = [
-        (keys::UNSENT, bytes),
-        (keys::LOAD_RECEIVED, bytes_per_s),
+        (keys::UNSENT, median_of(run, case, unsent_bytes)?),
+        (keys::LOAD_RECEIVED, median_of(run, case, rate)?),
         (keys::BYTES_OVER_RATE, delay_ns),
         (keys::ADDED_P50, added_ns),
         (keys::LOADED_P50, loaded_ns),
     ];
-    vec![Finding {
-        evidence: figures.map(|(key, figure)| evidence_of(first.case, key, figure)).to_vec(),
-        proved: check
-            .as_ref()
-            .and_then(|check| judge_by_block(run, first.case, check, first.data.explained_ns(), p50)),
+    let check = with_load_option(&case.case, (OptionName::NotsentLowat, LOWAT), NOTSENT_LOWAT);
+    Some(Finding {
+        evidence: figures.map(|(key, figure)| evidence_of(case, key, figure)).to_vec(),
+        proved: check.as_ref().and_then(|check| judge_by_block(run, case, check, explained_ns, p50)),
         counter_experiment: check,
-        ..hits.finding(&CARD, Severity::Warning)
-    }]
+        ..with_share(&CARD, Severity::Warning, share)
+    })
 }
 
-/// Returns the unsent data of a load whose connection the probe shares.
-pub(super) fn find_unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
+/// Returns how long messages wait for the unsent data of a load whose connection the probe shares, in ns.
+pub(super) fn unsent_delay_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
     if case.case.replicate != 0 || case.case.primary().connection_use != ConnectionUse::Shared {
         return None;
     }
-    let rate = |measured: &Measured| goodput(measured, measured.phases.as_ref()?.loaded).filter(|rate| *rate > 0.0);
-    Some(Unsent {
-        bytes: median_of(run, case, unsent_bytes)?,
-        bytes_per_s: median_of(run, case, rate)?,
-        delay_ns: median_of(run, case, |measured| Some(unsent_bytes(measured)? * 1e9 / rate(measured)?))?,
-        added_ns: case.under_load.as_ref()?.added_ns.p50?,
-        loaded_ns: case.primary().latency_ns.p50?,
-    })
+    case.under_load.as_ref()?.added_ns.p50?;
+    median_of(run, case, |measured| Some(unsent_bytes(measured)? * 1e9 / rate(measured)?))
 }
 
 /// Whether the program already limits its unsent data.
@@ -92,10 +66,13 @@ pub(super) fn is_bounded(case: &Case) -> bool {
     case.loads().iter().any(|load| load.options.get(OptionName::NotsentLowat).is_some())
 }
 
-/// Returns the median of the unsent bytes under steady load.
 fn unsent_bytes(measured: &Measured) -> Option<f64> {
     let load = loads(measured).next()?;
     median(&loaded_states(measured, load)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
+}
+
+fn rate(measured: &Measured) -> Option<f64> {
+    goodput(measured, measured.phases.as_ref()?.loaded).filter(|rate| *rate > 0.0)
 }
 
 #[cfg(test)]

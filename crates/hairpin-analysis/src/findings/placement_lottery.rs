@@ -1,14 +1,13 @@
 //! `placement-lottery`: the scheduler placed the ends differently from round to round.
 //!
-//! Why: if not pinned, both ends may share a CPU in one round and not in the next. The latencies differ several-fold,
-//! so the median over rounds depends on chance, and a *loaded* machine can look faster than an idle one. Evidence:
-//! the CPUs on which both ends were seen, and the p50 of rounds on the same CPU and on two. Advice: pin the ends.
+//! A *loaded* machine can then look faster than an idle one. Evidence: the CPUs on which both ends were seen, and the p50
+//! of rounds on the same CPU and on two.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::PINNED;
-use hairpin_model::{CaseSummary, Figure, Finding, FindingCard, Key, Measured, Placement, Run, finding_keys as keys};
+use hairpin_model::{CaseSummary, Finding, FindingCard, Key, Measured, Placement, Run, finding_keys as keys};
 
-use super::support::{Hits, counter_experiment, evidence_of, rounds_of};
+use super::support::{counter_experiment, evidence_of, rounds_of, strongest, with_share};
 use crate::compare::over_points;
 use crate::statistics::interval::median_over;
 
@@ -42,58 +41,41 @@ impl Seen {
     ];
 }
 
-struct Place {
-    word: &'static str,
-    counted: Key,
-    rounds: usize,
-    p50: Figure,
-}
-
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_placements(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let severity = if first.share >= MIN_WARNING_SHARE { Severity::Warning } else { Severity::Note };
-    let finding = Finding {
-        evidence: first
-            .data
-            .iter()
-            .map(|place| evidence_of(first.case, keys::P50_SEEN, place.p50).of(place.word))
-            .collect(),
-        counter_experiment: Some(counter_experiment(
-            PINNED,
-            [Placement::SameCpu, Placement::CrossCpu, Placement::Unpinned].into_iter().flat_map(|placement| {
-                hits.cases().into_iter().map(move |case| case.clone().with(|case| case.ends.placement = placement))
-            }),
-        )),
-        ..hits.finding(&CARD, severity)
+    let with_check = |finding: Finding| {
+        let placements = [Placement::SameCpu, Placement::CrossCpu, Placement::Unpinned].into_iter();
+        let cases = placements.flat_map(|placement| {
+            let cases = finding.cases.iter().filter_map(|id| run.case(id));
+            cases.map(move |row| row.case.clone().with(|case| case.ends.placement = placement))
+        });
+        let check = counter_experiment(PINNED, cases);
+        Finding { counter_experiment: Some(check), ..finding }
     };
-    vec![first.data.iter().fold(finding, |finding, place| finding.with(place.counted, place.rounds as f64))]
+    strongest(run, |case| find_placements(run, case)).into_iter().map(with_check).collect()
 }
 
-fn find_placements(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
+fn find_placements(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let load = &case.case.primary().load;
-    // Two hosts share no CPU.
-    if case.case.host().is_some() {
-        return None;
-    }
-    // The latency of a load that fills its queue only shows the queue.
-    if case.case.ends.placement != Placement::Unpinned || load.is_one_way() && load.rate_per_s().is_none() {
+    // Two hosts share no CPU. The latency of a load that fills its queue only shows the queue.
+    let fills_queue = load.is_one_way() && load.rate_per_s().is_none();
+    if case.case.host().is_some() || case.case.ends.placement != Placement::Unpinned || fills_queue {
         return None;
     }
     let rounds = rounds_of(run, &case.id);
-    let place = |(seen, word, counted): &(Seen, &'static str, Key)| {
-        let chosen = rounds.iter().filter(|(_, measured)| self::observed_placement(measured) == Some(*seen));
+    let mut finding = with_share(&CARD, Severity::Note, 0.0);
+    let (mut most, mut least) = (0.0_f64, f64::INFINITY);
+    for (seen, word, counted) in Seen::ALL {
+        let chosen = rounds.iter().filter(|(_, measured)| observed_placement(measured) == Some(seen));
         let values: Vec<f64> = chosen.map(|(_, measured)| measured.primary().figures.latency_ns.p50).collect();
-        if values.len() < MIN_ROUNDS {
-            return None;
-        }
-        let p50 = median_over(&values, over_points(case, run.plan.alpha))?;
-        Some(Place { word, counted: *counted, rounds: values.len(), p50 })
-    };
-    let places: Vec<Place> = Seen::ALL.iter().filter_map(place).collect();
-    let values = || places.iter().map(|place| place.p50.value);
-    let (most, least) = (values().fold(0.0, f64::max), values().fold(f64::INFINITY, f64::min));
-    (places.len() > 1).then(|| (if most > 0.0 { 1.0 - least / most } else { 0.0 }, places))
+        let p50 = median_over(&values, over_points(case, run.plan.alpha)).filter(|_| values.len() >= MIN_ROUNDS);
+        let Some(p50) = p50 else { continue };
+        (most, least) = (most.max(p50.value), least.min(p50.value));
+        finding.evidence.push(evidence_of(case, keys::P50_SEEN, p50).of(word));
+        finding = finding.with(counted, values.len() as f64);
+    }
+    let share = if most > 0.0 { 1.0 - least / most } else { 0.0 };
+    let severity = if share >= MIN_WARNING_SHARE { Severity::Warning } else { Severity::Note };
+    (finding.evidence.len() > 1).then(|| Finding { severity, share, shares: vec![share], ..finding })
 }
 
 /// Returns the placement of the ends; `None` without a server, or if the CPUs of an end are unknown. An end that was
@@ -115,7 +97,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::between_hosts;
-    use crate::fixture::{Fixture, back_to_back, value};
+    use crate::fixture::{Fixture, back_to_back, figure_of, value};
 
     fn found(placement: Placement, rounds: &[(u64, &[usize])]) -> Vec<Finding> {
         found_of(&Case::ping_pong("udp").with(|changed| changed.ends.placement = placement), rounds)
@@ -154,7 +136,7 @@ mod tests {
         let found = found(Placement::Unpinned, &rounds);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);
-        let p50s = Seen::ALL.map(|(_, word, _)| found[0].figure_of(keys::P50_SEEN, word).unwrap().value);
+        let p50s = Seen::ALL.map(|(_, word, _)| figure_of(&found[0], keys::P50_SEEN, word).unwrap().value);
         assert_eq!(p50s.map(|ns| (ns / 100.0).round()), [100.0, 580.0, 300.0]);
         assert_eq!([keys::ROUNDS_SAME_CPU, keys::ROUNDS_TWO_CPUS].map(|key| value(&found[0], key)), [2.0, 2.0]);
     }

@@ -1,9 +1,8 @@
 //! `rate-not-reached`: an open loop did not reach the requested rate.
 //!
-//! Why: a saturated generator measures how far it fell behind, not the requested rate (other tools hide this by
-//! coordinated omission). If the generator kept up and the answers did not, the transport or the server is at its
-//! limit: the latency then shows the queue, and grows with the round's duration. Evidence: messages sent over the
-//! scheduled time plus the generator's lag; answers per second. Advice: a lower rate or more CPU time.
+//! If the generator kept up and the answers did not, the transport or the server is at its limit: the latency then shows
+//! the queue, and grows with the round's duration. Evidence: messages sent over the scheduled time plus the generator's
+//! lag; answers per second.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOWER_RATE;
@@ -11,7 +10,7 @@ use hairpin_model::flow::Pacing;
 use hairpin_model::held_up::HeldUp;
 use hairpin_model::{Case, CaseSummary, Finding, FindingCard, Load, Measured, Run, Waiting, finding_keys as keys};
 
-use super::support::{Hits, counter_experiment, evidence, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, rounds_of, strongest, with_share};
 use crate::open_loop;
 use crate::statistics::location::median;
 
@@ -27,57 +26,49 @@ pub(super) const CARD: FindingCard = FindingCard {
 const MIN_QUEUE_LENGTH: f64 = 10.0;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let saturated = Hits::among(run, |case| {
-        let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-        let reached = open_loop::share_reached(&case.case, &rounds)?;
-        let asked = case.case.primary().load.rate_per_s()?;
-        (reached < open_loop::MIN_SHARE_REACHED)
-            .then_some((1.0 - reached, (asked, asked * reached, open_loop::why_blocked(&case.case, &rounds))))
-    });
-    let behind = Hits::among(run, |case| {
+    let saturated = Hits::findings(run, |case| generator_behind(run, case));
+    let behind = Hits::findings(run, |case| {
         let is_saturated = saturated.0.iter().any(|hit| hit.case.id == case.id);
         answers_behind(case).filter(|_| !is_saturated)
     });
-    let one_way = behind.first().is_some_and(|hit| hit.case.case.primary().load.is_one_way());
-    let queue = if one_way { "receiver" } else { "answers" };
-    let findings = [finding(&saturated, "generator", Severity::Problem), finding(&behind, queue, Severity::Warning)];
-    findings.into_iter().flatten().chain(load_behind(run)).collect()
+    [saturated.joined(), behind.joined(), strongest(run, |case| load_behind(run, case))].concat()
 }
 
-/// Finds loads beside a probe that did not reach their rate. They add no latency to the probe, so their share is 0.
-fn load_behind(run: &Run) -> Option<Finding> {
-    let hits = Hits::among(run, |case| {
-        let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-        let each = case.case.loads().into_iter().filter_map(|load| {
-            let asked_per_s = load.load.rate_per_s()?;
-            let sent_per_s = |measured: &&Measured| {
-                let sent = measured.flow(&load.id)?.sent.as_ref()?;
-                (sent.over_ns > 0).then(|| sent.messages as f64 / (sent.over_ns as f64 / 1e9 + 1.0 / asked_per_s))
-            };
-            let reached = median(&rounds.iter().filter_map(sent_per_s).collect::<Vec<_>>())? / asked_per_s;
-            let bytes_per_s = asked_per_s * load.load.size_bytes() as f64;
-            (reached < open_loop::MIN_SHARE_REACHED).then_some((1.0 - reached, (bytes_per_s, reached)))
-        });
-        each.max_by(|one, other| one.0.total_cmp(&other.0))
+/// Finds the slowest load beside a probe that did not reach its rate. It adds no latency to the probe.
+fn load_behind(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+    let each = case.case.loads().into_iter().filter_map(|load| {
+        let asked_per_s = load.load.rate_per_s()?;
+        let sent_per_s = |measured: &&Measured| {
+            let sent = measured.flow(&load.id)?.sent.as_ref()?;
+            (sent.over_ns > 0).then(|| sent.messages as f64 / (sent.over_ns as f64 / 1e9 + 1.0 / asked_per_s))
+        };
+        let reached = median(&rounds.iter().filter_map(sent_per_s).collect::<Vec<_>>())? / asked_per_s;
+        let bytes_per_s = asked_per_s * load.load.size_bytes() as f64;
+        (reached < open_loop::MIN_SHARE_REACHED).then_some((1.0 - reached, bytes_per_s, reached))
     });
-    let first = hits.first()?;
-    let (asked_bytes_per_s, reached) = first.data;
+    let (missing, bytes_per_s, reached) = each.max_by(|one, other| one.0.total_cmp(&other.0))?;
     Some(Finding {
-        evidence: vec![
-            evidence(keys::LOAD_ASKED, asked_bytes_per_s),
-            evidence(keys::LOAD_SENT, asked_bytes_per_s * reached),
-        ],
+        evidence: vec![evidence(keys::LOAD_ASKED, bytes_per_s), evidence(keys::LOAD_SENT, bytes_per_s * reached)],
         share: 0.0,
-        ..hits.finding(&CARD, Severity::Warning)
+        ..with_share(&CARD, Severity::Warning, missing)
     })
 }
 
-/// The requested rate, the rate reached, and what blocked the generator.
-type Short = (f64, f64, Option<HeldUp>);
+fn generator_behind(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+    let reached = open_loop::share_reached(&case.case, &rounds)?;
+    let asked = case.case.primary().load.rate_per_s()?;
+    let held_up = open_loop::why_blocked(&case.case, &rounds).map(HeldUp::word);
+    let finding = with_share(&CARD, Severity::Problem, 1.0 - reached).with_some(keys::HELD_UP, held_up);
+    (reached < open_loop::MIN_SHARE_REACHED)
+        .then(|| about_rate(case, [asked, asked * reached], finding.with(keys::CAUSE, "generator")))
+}
 
-fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
+fn answers_behind(case: &CaseSummary) -> Option<Finding> {
     // A one-way load on a link loses messages, which other findings report; under load, the queue is the load's.
-    if case.case.primary().load.is_one_way() && case.case.is_emulated() || !case.case.loads().is_empty() {
+    let one_way = case.case.primary().load.is_one_way();
+    if one_way && case.case.is_emulated() || !case.case.loads().is_empty() {
         return None;
     }
     let asked = case.case.primary().load.rate_per_s()?;
@@ -91,26 +82,21 @@ fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     let lost = missing as f64 / ledger.sent.max(1) as f64;
     let possible = asked * (1.0 - lost) * each_round / (each_round + asked * on_its_way_ns / 1e9);
     let behind = rate < open_loop::MIN_SHARE_REACHED * possible && queued >= MIN_QUEUE_LENGTH;
-    behind.then_some((1.0 - rate / asked, (asked, rate, None)))
+    let finding = with_share(&CARD, Severity::Warning, 1.0 - rate / asked);
+    let who = if one_way { "receiver" } else { "answers" };
+    behind.then(|| about_rate(case, [asked, rate], finding.with(keys::CAUSE, who)))
 }
 
-fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Finding> {
-    let first = hits.first()?;
-    let (asked, reached, held_up) = first.data;
-    let finding = Finding {
+fn about_rate(case: &CaseSummary, [asked, reached]: [f64; 2], finding: Finding) -> Finding {
+    let slower = case.case.at_rate((reached * 0.8).floor().max(1.0));
+    Finding {
         evidence: vec![evidence(keys::ASKED, asked), evidence(keys::REACHED, reached)],
-        counter_experiment: Some(counter_experiment(
-            LOWER_RATE,
-            [first.case.case.at_rate((reached * 0.8).floor().max(1.0))],
-        )),
-        share: first.share.clamp(0.0, 1.0),
-        ..hits.finding(&CARD, severity).with(keys::CAUSE, who)
-    };
-    let finding = finding.with_some(keys::HELD_UP, held_up.map(HeldUp::word));
-    Some(finding.with_some(keys::FASTER_BY, faster_by(&first.case.case)))
+        counter_experiment: Some(counter_experiment(LOWER_RATE, [slower])),
+        share: finding.share.clamp(0.0, 1.0),
+        ..finding.with_some(keys::FASTER_BY, faster_by(&case.case))
+    }
 }
 
-/// Returns ways to make the ends faster that the case does not use yet.
 fn faster_by(case: &Case) -> Option<&'static str> {
     let share_a_cpu = !case.ends.placement.has_own_cpus();
     match case.primary().load {

@@ -1,25 +1,25 @@
 //! `retransmission`: TCP segments were retransmitted, and messages waited for the retransmissions.
 //!
-//! Why: a lost segment is retransmitted after a round trip if later packets reveal the gap (fast retransmit, RFC 6675
-//! and RFC 8985), after a little more than two round trips if a probe is sent (tail loss probe, RFC 8985, section 7),
-//! and after at least 200 ms if only the timer is left (retransmission time-out, RFC 6298). No packets follow a
-//! single message, so a request and its answer wait longest. Evidence: the retransmitted segments in TCP_INFO of both
-//! ends; with a link, the counters of its network namespaces, which separate the three kinds; and the link's log of
-//! drops, matched by time to the messages in transit, with their latencies and their share of the slowest 1 %. The
-//! share is the additional time of these messages relative to the time of all messages. The counter-experiment is the
-//! same link without the stage that dropped most; the mean is compared, because rare events do not move the median.
-//! Advice: keep more in flight, or avoid retransmission.
+//! A lost segment is retransmitted after a round trip if later packets reveal the gap (fast retransmit, RFC 6675 and RFC
+//! 8985), after a little more than two round trips if a probe is sent (tail loss probe, RFC 8985, section 7), and after at
+//! least 200 ms if only the timer is left (retransmission time-out, RFC 6298). Evidence: the retransmitted segments in
+//! TCP_INFO of both ends; with a link, the counters of its network namespaces, which separate the three kinds; and the
+//! link's log of drops, matched by time to the messages in transit, with their latencies and their share of the slowest 1
+//! %. The share is the additional time of these messages relative to the time of all messages. The counter-experiment is
+//! the same link without the stage that dropped most; the mean is compared, because rare events do not move the median.
 
 use std::collections::BTreeMap;
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::WITHOUT_STAGE;
 use hairpin_model::{
-    CaseSummary, DropFigures, EndSummary, Evidence, Finding, FindingCard, Key, Measured, Proved, RoundFigures, Run,
-    fact, fact_names, finding_keys as keys,
+    Case, CaseSummary, DropFigures, EndSummary, Evidence, Finding, FindingCard, Key, Measured, Proved, RoundFigures,
+    Run, fact, fact_names, finding_keys as keys,
 };
 
-use super::support::{Hit, Hits, change_of, evidence_of, judge_reduction, rounds_of, sibling_of, without_stage};
+use super::support::{
+    Hits, change_of, evidence_of, judge_reduction, rounds_of, sibling_of, with_share, without_stage,
+};
 use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
@@ -70,28 +70,10 @@ struct DropEffect {
     stage: Option<String>,
 }
 
-struct RetransmissionEffect {
-    counters: Retransmissions,
-    cost: Option<DropEffect>,
-}
-
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_retransmissions(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let stage = first.data.cost.as_ref().and_then(|cost| cost.stage.as_deref());
-    let other = stage.and_then(|stage| without_stage(run, first.case, stage));
-    let experiment = other.map(|other| other.experiment);
-    let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
-    let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
-    let shapes = hits.0.iter().any(|hit| hit.data.cost.as_ref().is_some_and(DropEffect::shapes));
-    vec![Finding {
-        evidence: all_evidence(first),
-        counter_experiment: experiment,
-        proved,
-        ..hits
-            .finding(&CARD, if shapes { Severity::Warning } else { Severity::Note })
-            .with(keys::ROUNDS, first.case.rounds as f64)
-    }]
+    let hits = Hits::findings(run, |case| find_retransmissions(run, case));
+    let severity = hits.0.iter().map(|hit| hit.data.severity).max().unwrap_or_default();
+    hits.joined().into_iter().map(|finding| Finding { severity, ..finding }).collect()
 }
 
 impl DropEffect {
@@ -114,7 +96,7 @@ impl DropEffect {
     }
 }
 
-fn find_retransmissions(run: &Run, case: &CaseSummary) -> Option<(f64, RetransmissionEffect)> {
+fn find_retransmissions(run: &Run, case: &CaseSummary) -> Option<Finding> {
     if case.case.replicate != 0 || !run.cards.reliable(&case.case.primary().transport) {
         return None;
     }
@@ -123,12 +105,24 @@ fn find_retransmissions(run: &Run, case: &CaseSummary) -> Option<(f64, Retransmi
     let is_matched = !case.case.primary().load.is_one_way() && case.case.loads().is_empty();
     let cost = case.path.relay.as_ref().filter(|_| is_matched).map(|_| drop_effect(run, case));
     let often = counters.segments >= MIN_SEGMENTS && counters.segments >= MIN_SHARE * case.primary().samples as f64;
-    let is_relevant = often || cost.as_ref().is_some_and(DropEffect::shapes);
-    let share = cost.as_ref().map_or(0.0, DropEffect::explains);
-    is_relevant.then_some((share, RetransmissionEffect { counters, cost }))
+    let shapes = cost.as_ref().is_some_and(DropEffect::shapes);
+    if !(often || shapes) {
+        return None;
+    }
+    let stage = cost.as_ref().and_then(|cost| cost.stage.as_deref());
+    let check = stage.and_then(|stage| without_stage(run, case, stage)).map(|other| other.experiment);
+    let pair = check.as_ref().and_then(|check| check.pair.as_ref());
+    let proved = pair.zip(cost.as_ref()).and_then(|(pair, cost)| proved(run, case, &pair[1], cost.added_ns));
+    let severity = if shapes { Severity::Warning } else { Severity::Note };
+    let finding = with_share(&CARD, severity, cost.as_ref().map_or(0.0, DropEffect::explains));
+    Some(Finding {
+        evidence: all_evidence(case, &counters, cost.as_ref()),
+        counter_experiment: check,
+        proved,
+        ..finding.with(keys::ROUNDS, case.rounds as f64)
+    })
 }
 
-/// Returns the counters of the flow by which the case is judged; `None` for a flow without a TCP end.
 fn read_counters(case: &CaseSummary) -> Option<Retransmissions> {
     let is_of_load = |end: &&EndSummary| case.case.is_under_load() && end.flow != case.primary().flow.id;
     let ends: Vec<&EndSummary> = case.ends.iter().filter(|end| !is_of_load(end)).collect();
@@ -183,9 +177,8 @@ fn share_of_tail(round: &RoundFigures) -> Option<f64> {
     }
 }
 
-fn all_evidence(first: &Hit<'_, RetransmissionEffect>) -> Vec<Evidence> {
-    let RetransmissionEffect { counters, cost } = &first.data;
-    let of = |(key, value): (Key, f64)| evidence_of(first.case, key, value);
+fn all_evidence(case: &CaseSummary, counters: &Retransmissions, cost: Option<&DropEffect>) -> Vec<Evidence> {
+    let of = |(key, value): (Key, f64)| evidence_of(case, key, value);
     let mut all = vec![of((keys::RESENT, counters.segments))];
     all.extend(counters.how.iter().flatten().copied().map(of));
     all.extend(counters.rto_us.map(|rto_us| of((keys::RTO, rto_us * 1e3))));
@@ -203,14 +196,13 @@ fn all_evidence(first: &Hit<'_, RetransmissionEffect>) -> Vec<Evidence> {
 }
 
 /// Judges by round means whether the case without the stage, if the run has one, is without the added time.
-fn proved(run: &Run, first: &Hit<'_, RetransmissionEffect>, sibling: &hairpin_model::case::Case) -> Option<Proved> {
-    let expected_ns = first.data.cost.as_ref()?.added_ns;
+fn proved(run: &Run, case: &CaseSummary, sibling: &Case, expected_ns: f64) -> Option<Proved> {
     let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
     let mean = |measured: &Measured| {
         let figures = &measured.primary().figures;
         (figures.samples > 0).then_some(figures.latency_ns.mean)
     };
-    Some(judge_reduction(WITHOUT_STAGE, expected_ns, change_of(run, [first.case, sibling], mean)?.0))
+    Some(judge_reduction(WITHOUT_STAGE, expected_ns, change_of(run, [case, sibling], mean)?.0))
 }
 
 #[cfg(test)]

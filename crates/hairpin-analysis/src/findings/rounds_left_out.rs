@@ -1,8 +1,4 @@
-//! `rounds-left-out`: rounds between two hosts did not count.
-//!
-//! Why: the rounds of two clients at one server change each other's figures, and a datagram load without feedback
-//! from a receiver is stopped early. Evidence: the number of omitted rounds, and the first reason. The data of these
-//! rounds is kept. The advice depends on the reason: wait longer for the other client, or check the path.
+//! `rounds-left-out`: rounds between two hosts did not count. Their data is kept.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;

@@ -1,13 +1,10 @@
 //! `run-queue`: an end that could run waits for a CPU.
 //!
-//! Why: another program, or the other end, has the CPU. Such waits last up to a time slice, so they are rare and long:
-//! they make the tail, and no faster path helps. Evidence: the part `run-queue` of the latency budget: how long the
-//! thread of a sampled message was runnable without a CPU (`run_delay` of /proc/PID/schedstat), in a message for which
-//! it slept once. The counter-experiment places the ends on other CPUs. Advice: a CPU of its own, or a priority.
-//!
-//! A control loop has no budget. Its evidence is the `run_delay` of both ends, minus the time for which they wait for each
-//! other on one CPU, as a share of all response time, and that other programs kept their CPUs busy; the counter-experiment runs
-//! both ends with `SCHED_FIFO`.
+//! Such waits last up to a time slice, so they are rare and long. Evidence: the part `run-queue` of the latency budget: how
+//! long the thread of a sampled message was runnable without a CPU (`run_delay` of /proc/PID/schedstat), in a message for
+//! which it slept once. A control loop has no budget. Its evidence is the `run_delay` of both ends, minus the time for
+//! which they wait for each other on one CPU, as a share of all response time, and that other programs kept their CPUs
+//! busy; the counter-experiment runs both ends with `SCHED_FIFO`.
 
 use hairpin_model::case::Scheduling;
 use hairpin_model::finding::{About, Severity};
@@ -18,7 +15,7 @@ use hairpin_model::{
     finding_keys as keys,
 };
 
-use super::support::{Hits, evidence_of, from_budget, judge_by_block, paired, rounds_of};
+use super::support::{Hits, evidence_of, from_budget, judge_by_block, paired, rounds_of, with_share};
 use crate::lateness::waited_in_flow_ns;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -41,41 +38,14 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         let is_shared = case.ends.placement == Placement::SameCpu;
         Some((if is_shared { MIN_SHARE_ON_ONE_CPU } else { MIN_SHARE }, elsewhere(case)))
     };
-    [from_budget(run, (&CARD, OTHER_CPUS), &[RUN_QUEUE], look), of_loops(run)].concat()
+    let of_loops = Hits::findings(run, |case| waits_of_loop(run, case)).planned_first(run);
+    [from_budget(run, (&CARD, OTHER_CPUS), &[RUN_QUEUE], look), of_loops.joined()].concat()
 }
 
-fn of_loops(run: &Run) -> Vec<Finding> {
+fn waits_of_loop(run: &Run, case: &CaseSummary) -> Option<Finding> {
     // A search tries periods that are too short.
-    if run.plan.period_search.is_some() {
-        return Vec::new();
-    }
-    let hits = Hits::among(run, |case| waits_of_loop(run, case)).planned_first(run);
-    let Some(first) = hits.first() else { return Vec::new() };
-    let Waits { per_cycle_ns, used_by_others } = first.data;
-    let experiment = check_of_loop(&first.case.case);
-    vec![Finding {
-        evidence: vec![
-            evidence_of(first.case, keys::CPU_WAITS, per_cycle_ns),
-            evidence_of(first.case, keys::SHARE_OF_RESPONSES, first.share),
-            evidence_of(first.case, keys::USED_BY_OTHERS, used_by_others),
-        ],
-        proved: judge_by_block(run, first.case, &experiment, per_cycle_ns, wait_per_cycle_ns),
-        counter_experiment: Some(experiment),
-        ..hits.finding(&CARD, Severity::Warning)
-    }]
-}
-
-/// The waits of both ends of a control loop.
-struct Waits {
-    /// Mean per cycle.
-    per_cycle_ns: f64,
-    /// Share of the time of the CPUs of both ends, or of all CPUs if these are not known.
-    used_by_others: f64,
-}
-
-/// Returns the waits and their share of the response time.
-fn waits_of_loop(run: &Run, case: &CaseSummary) -> Option<(f64, Waits)> {
-    case.case.primary().load.periodic().filter(|_| case.case.replicate == 0)?;
+    let counts = case.case.replicate == 0 && run.plan.period_search.is_none();
+    case.case.primary().load.periodic().filter(|_| counts)?;
     let rounds = rounds_of(run, &case.id);
     let sum = |of: &dyn Fn(&Measured) -> f64| rounds.iter().map(|(_, measured)| of(measured)).sum::<f64>();
     let cycles = sum(&|measured| measured.primary().figures.samples as f64);
@@ -87,10 +57,21 @@ fn waits_of_loop(run: &Run, case: &CaseSummary) -> Option<(f64, Waits)> {
         cpus => cpus as f64,
     };
     let used_by_others = sum(&used_by_others_ns) / sum(&|measured| cpus(measured) * measured.noise.wall_ns as f64);
-    let is_found =
-        cycles > 0.0 && waited_ns >= MIN_SHARE_OF_LOOP * responses_ns && used_by_others >= MIN_USED_BY_OTHERS;
-    is_found
-        .then_some(((waited_ns / responses_ns).min(1.0), Waits { per_cycle_ns: waited_ns / cycles, used_by_others }))
+    if !(cycles > 0.0 && waited_ns >= MIN_SHARE_OF_LOOP * responses_ns && used_by_others >= MIN_USED_BY_OTHERS) {
+        return None;
+    }
+    let (share, per_cycle_ns) = ((waited_ns / responses_ns).min(1.0), waited_ns / cycles);
+    let check = check_of_loop(&case.case);
+    Some(Finding {
+        evidence: vec![
+            evidence_of(case, keys::CPU_WAITS, per_cycle_ns),
+            evidence_of(case, keys::SHARE_OF_RESPONSES, share),
+            evidence_of(case, keys::USED_BY_OTHERS, used_by_others),
+        ],
+        proved: judge_by_block(run, case, &check, per_cycle_ns, wait_per_cycle_ns),
+        counter_experiment: Some(check),
+        ..with_share(&CARD, Severity::Warning, share)
+    })
 }
 
 /// CPU time that other programs used on the CPUs of both ends, or on all CPUs if these are not known, in ns.
@@ -116,7 +97,6 @@ fn check_of_loop(case: &Case) -> CounterExperiment {
     paired(FIFO, [case.clone(), case.clone().with(|changed| changed.ends.scheduling = Scheduling::Fifo)])
 }
 
-/// Returns the case with its ends on other CPUs.
 fn elsewhere(case: &Case) -> Case {
     let placement = if case.ends.placement == Placement::CrossCpu { Placement::SameCpu } else { Placement::CrossCpu };
     case.clone().with(|changed| changed.ends.placement = placement)

@@ -1,23 +1,22 @@
 //! `sender-bursts`: the sender's messages left in bursts that overran a buffer or a queue.
 //!
-//! Why: the same rate at even intervals may lose nothing. Bursts are requested (`--arrivals burst=N`), or caused by a
-//! sender that misses its send times: a generator that sleeps too long catches up by sending all due messages at once,
-//! and a tool that does so reports its own bursts as losses of the path. Evidence: the share of intervals between
-//! messages below half of the intended interval, which every open loop measures; and messages lost where bursts are
-//! lost: in the receive buffer, the sender's queue, or the queue of a link. The counter-experiment keeps the rate and
-//! spaces the messages evenly (arrivals fixed, or a sender that spins). A generator that did not reach its rate is
-//! reported as `rate-not-reached`. Advice: pace.
+//! Bursts are requested (`--arrivals burst=N`), or caused by a sender that misses its send times: a generator that sleeps too
+//! long catches up by sending all due messages at once, and a tool that does so reports its own bursts as losses of the path.
+//! Evidence: the share of intervals between messages below half of the intended interval, which every open loop measures; and
+//! messages lost where bursts are lost: in the receive buffer, the sender's queue, or the queue of a link. The
+//! counter-experiment keeps the rate and spaces the messages evenly (arrivals fixed, or a sender that spins). A generator that
+//! did not reach its rate is reported as `rate-not-reached`.
 
-use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::EVEN;
 use hairpin_model::flow::Pacing;
 use hairpin_model::ledger::{LINK, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
 use hairpin_model::{
-    Arrivals, Case, CaseSummary, CounterExperiment, Figure, Finding, FindingCard, Load, Run, finding_keys as keys,
+    Arrivals, Case, CaseSummary, CounterExperiment, Finding, FindingCard, Load, Run, finding_keys as keys,
 };
 
 use super::link_drops::by_queue;
-use super::support::{Hits, Lost, evidence_of, losses_by, paired, rounds_of};
+use super::support::{evidence_of, losses_by, paired, rounds_of};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -33,47 +32,26 @@ const BUFFERS_AND_QUEUE: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER, LINK];
 /// Minimum share of intervals below half of the intended interval for an uneven sender.
 const MIN_UNEVEN_SHARE: f64 = 0.1;
 
-struct Bursts {
-    lost: Lost,
-    /// Messages per requested burst; `None` if the sender caused the bursts.
-    asked: Option<u32>,
-    below_half: Option<Figure>,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
-        let bursts = find_bursts(run, case)?;
-        Some((bursts.lost.share(), bursts))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (Bursts { lost, asked, below_half }, case) = (&first.data, first.case);
-    let experiment = even_counter_experiment(&case.case);
-    let mut all_evidence = lost.evidence(keys::LOST_IN_BUFFERS, case);
-    all_evidence.extend(below_half.map(|share| evidence_of(case, keys::BELOW_HALF, share)));
-    vec![Finding {
-        evidence: all_evidence,
-        proved: experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment)),
-        counter_experiment: experiment,
-        ..hits.finding(&CARD, Severity::Warning).with_some(keys::BURST, asked.map(f64::from))
-    }]
-}
-
-fn find_bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let Load::Offered { arrivals, .. } = case.case.primary().load else { return None };
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
     if open_loop::share_reached(&case.case, &rounds)? < open_loop::MIN_SHARE_REACHED {
         return None;
     }
-    let asked = match arrivals {
-        Arrivals::Burst(count) => Some(count).filter(|count| *count > 1),
-        Arrivals::Fixed | Arrivals::Poisson => None,
-    };
+    // `None` if the sender caused the bursts.
+    let asked = Some(arrivals.at_once()).filter(|count| *count > 1);
     // A sender's jitter does not matter to the queue of a link, which the mean rate fills.
     let causes = if asked.is_some() && by_queue(run, case) { BUFFERS_AND_QUEUE } else { BUFFERS };
     let lost = losses_by(case, causes)?;
     let below_half = case.primary().one_way.as_ref()?.pacing.as_ref().and_then(|pacing| pacing.share_below_half);
     let is_uneven = below_half.is_some_and(|share| share.value >= MIN_UNEVEN_SHARE);
-    (asked.is_some() || is_uneven).then_some(Bursts { lost, asked, below_half })
+    if asked.is_none() && !is_uneven {
+        return None;
+    }
+    let check = even_counter_experiment(&case.case);
+    let mut finding = lost.finding(run, &CARD, (case, keys::LOST_IN_BUFFERS), check);
+    finding.evidence.extend(below_half.map(|share| evidence_of(case, keys::BELOW_HALF, share)));
+    Some(finding.with_some(keys::BURST, asked.map(f64::from)))
 }
 
 /// Returns the case with the same rate at even intervals, by schedule or by pacing; `None` if already even.
@@ -95,6 +73,8 @@ fn even_counter_experiment(case: &Case) -> Option<CounterExperiment> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::finding::Severity;
+
     use super::*;
     use crate::fixture::one_way_losses::{counts, interleaved, messages, offered};
     use crate::fixture::{apart, repeated, shows, value, verdict};

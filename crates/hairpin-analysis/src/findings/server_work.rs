@@ -1,9 +1,8 @@
 //! `server-work`: the server works for most of a round trip.
 //!
-//! Why: the latency is then that of the program and not of the transport. Evidence: the part `work` of the latency
-//! budget, between the return of the server's receive call and its send call. Hairpin's server does nothing of its own,
-//! so this is a cause only where work was injected; the counter-experiment omits it. Advice: shorten the work, or answer
-//! before it.
+//! Evidence: the part `work` of the latency budget, between the return of the server's receive call and its send call.
+//! Hairpin's server does nothing of its own, so this is a cause only where work was injected; the counter-experiment omits
+//! it.
 
 use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::WITHOUT_WORK;

@@ -1,20 +1,18 @@
 //! `shared-connection`: messages wait for bulk data on the same connection.
 //!
-//! Why: a connection is one ordered stream of bytes. Data that is written later arrives later: it waits for the
-//! current write, for unsent data in the socket, and for lost segments before it (head-of-line blocking). The explained
-//! time is the latency added compared with the same probe on its own connection, if the run has that case; otherwise
-//! the wait before the kernel accepts the first byte plus the wait for unsent data. The finding's share excludes the
-//! wait for unsent data, which `own-send-queue` covers, unless a load sets `notsent-lowat`. The counter-experiment
-//! gives the probe its own connection. Advice: one connection for each kind of traffic, or a transport with several
-//! streams.
+//! Data that is written later arrives later: it waits for the current write, for unsent data in the socket, and for lost segments
+//! before it (head-of-line blocking). The explained time is the latency added compared with the same probe on its own connection,
+//! if the run has that case; otherwise the wait before the kernel accepts the first byte plus the wait for unsent data. The
+//! finding's share excludes the wait for unsent data, which `own-send-queue` covers, unless a load sets `notsent-lowat`. The
+//! counter-experiment gives the probe its own connection.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::OWN_CONNECTION;
 use hairpin_model::flow::ConnectionUse;
-use hairpin_model::{Case, CaseSummary, Figure, Finding, FindingCard, Options, Run, finding_keys as keys};
+use hairpin_model::{Case, CaseSummary, Finding, FindingCard, Options, Run, finding_keys as keys};
 
-use super::own_send_queue::{find_unsent, is_bounded};
-use super::support::{Hits, change_of, judge_by_block, known_evidence, p50, paired, sibling_of};
+use super::own_send_queue::{is_bounded, unsent_delay_ns};
+use super::support::{change_of, judge_by_block, known_evidence, p50, paired, sibling_of, with_share};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "shared-connection",
@@ -26,46 +24,6 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum share of the latency to report.
 const MIN_SHARE: f64 = 0.1;
 
-struct Shared {
-    loaded_ns: Figure,
-    /// Latency added compared with a separate connection, if measured.
-    longer_ns: Option<Figure>,
-    /// Wait before the kernel accepts the first byte, and wait in the socket.
-    waits_ns: [Option<Figure>; 2],
-}
-
-impl Shared {
-    fn explained_ns(&self) -> f64 {
-        let waits = self.waits_ns.iter().flatten().map(|wait| wait.value).sum::<f64>();
-        self.longer_ns.map_or(waits, |longer| longer.value).min(self.loaded_ns.value)
-    }
-
-    /// Returns the explained time. Excludes the wait for unsent data, unless a load sets `notsent-lowat`.
-    fn own_ns(&self, case: &Case) -> f64 {
-        let reported = self.waits_ns[1].filter(|_| !is_bounded(case));
-        (self.explained_ns() - reported.map_or(0.0, |unsent| unsent.value)).max(0.0)
-    }
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| find_shared_waits(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
-    let check = paired(OWN_CONNECTION, [first.case.case.clone(), with_own_connection(&first.case.case)]);
-    let [before, unsent] = first.data.waits_ns;
-    let figures = [
-        (keys::LOADED_P50, Some(first.data.loaded_ns)),
-        (keys::LONGER, first.data.longer_ns),
-        (keys::BEFORE_FIRST_BYTE, before),
-        (keys::UNSENT_WAIT, unsent),
-    ];
-    vec![Finding {
-        evidence: known_evidence(first.case, figures),
-        proved: judge_by_block(run, first.case, &check, first.data.explained_ns(), p50),
-        counter_experiment: Some(check),
-        ..hits.finding(&CARD, Severity::Warning).with(keys::EXPLAINED, first.data.explained_ns())
-    }]
-}
-
 fn with_own_connection(case: &Case) -> Case {
     case.clone().with(|case| {
         let probe = case.primary_mut();
@@ -73,21 +31,37 @@ fn with_own_connection(case: &Case) -> Case {
     })
 }
 
-fn find_shared_waits(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     if case.case.replicate != 0 || case.case.primary().connection_use != ConnectionUse::Shared {
         return None;
     }
-    let own = sibling_of(run, &with_own_connection(&case.case));
-    let longer_ns = own.and_then(|own| change_of(run, [own, case], p50)).map(|(longer, _)| longer);
+    let own = with_own_connection(&case.case);
+    let longer = sibling_of(run, &own).and_then(|own| change_of(run, [own, case], p50)).map(|(longer, _)| longer);
+    // The wait before the kernel accepts the first byte, and that in the socket.
     let before = case.primary().lateness_ns.as_ref().and_then(|lateness| lateness.p50);
-    let shared = Shared {
-        loaded_ns: case.primary().latency_ns.p50?,
-        longer_ns,
-        waits_ns: [before, find_unsent(run, case).map(|unsent| unsent.delay_ns)],
-    };
-    let is_certain = shared.longer_ns.is_none_or(|longer| longer.low.is_none_or(|low| low > 0.0));
-    let is_relevant = shared.explained_ns() >= MIN_SHARE * shared.loaded_ns.value;
-    (is_relevant && is_certain).then(|| (shared.own_ns(&case.case) / shared.loaded_ns.value, shared))
+    let unsent = unsent_delay_ns(run, case);
+    let loaded = case.primary().latency_ns.p50?;
+    let waits_ns: f64 = [before, unsent].iter().flatten().map(|wait| wait.value).sum();
+    let explained_ns = longer.map_or(waits_ns, |longer| longer.value).min(loaded.value);
+    let is_certain = longer.is_none_or(|longer| longer.low.is_none_or(|low| low > 0.0));
+    if explained_ns < MIN_SHARE * loaded.value || !is_certain {
+        return None;
+    }
+    let reported_ns = unsent.filter(|_| !is_bounded(&case.case)).map_or(0.0, |unsent| unsent.value);
+    let figures = [
+        (keys::LOADED_P50, Some(loaded)),
+        (keys::LONGER, longer),
+        (keys::BEFORE_FIRST_BYTE, before),
+        (keys::UNSENT_WAIT, unsent),
+    ];
+    let check = paired(OWN_CONNECTION, [case.case.clone(), own]);
+    let share = (explained_ns - reported_ns).max(0.0) / loaded.value;
+    Some(Finding {
+        evidence: known_evidence(case, figures),
+        proved: judge_by_block(run, case, &check, explained_ns, p50),
+        counter_experiment: Some(check),
+        ..with_share(&CARD, Severity::Warning, share).with(keys::EXPLAINED, explained_ns)
+    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! `stack-dominated`: most of a round trip is the kernel's network stack.
 //!
-//! Why: neither end waits, so what is left is the path through sockets, protocols and the loopback device. Evidence: the
-//! parts of the latency budget in the send calls, from the scheduler to the other end's arrival, and, of ends that
-//! busy-poll, from the arrival to the return of the receive call. The counter-experiment is the same case over a
-//! transport without system calls. Advice: a transport with a shorter path, or more data with each call.
+//! Evidence: the parts of the latency budget in the send calls, from the scheduler to the other end's arrival, and, of ends
+//! that busy-poll, from the arrival to the return of the receive call. The counter-experiment is the same case over a
+//! transport without system calls.
 
 use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::SHORTER_PATH;

@@ -1,7 +1,6 @@
 //! `strays`: datagrams that were not from the other end arrived.
 //!
-//! Why: anyone who knows the address and the port of a flow can send to it. Evidence: the number of datagrams without a
-//! valid code, and of ICMP errors, at both ends. They are dropped and counted; they can still use CPU time and buffers.
+//! Evidence: the number of datagrams without a valid code, and of ICMP errors, at both ends. They are dropped and counted.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;

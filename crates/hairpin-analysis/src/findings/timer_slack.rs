@@ -1,21 +1,18 @@
 //! `timer-slack`: the kernel woke a control loop late to save wake-ups.
 //!
-//! Why: a thread of `SCHED_OTHER` has a timer slack, by default 50 us: its timers may expire later by this time, so that
-//! one wake-up serves several (prctl(2), `PR_SET_TIMERSLACK`). It applies to nanosleep and clock_nanosleep, not to a
-//! timerfd, and not to `SCHED_FIFO` and `SCHED_DEADLINE`. Evidence: the slack that the kernel reports, and a median release
-//! jitter that is not much smaller and a relevant part of the response time. The share is the slack's part of the deadline: a
-//! slack that uses little of the time that the loop has is harmless. The counter-experiment sets a slack of 1 ns. Advice: the
-//! same, or another timer.
+//! A thread of `SCHED_OTHER` has a timer slack, by default 50 us: its timers may expire later by this time, so that one wake-up
+//! serves several (prctl(2), `PR_SET_TIMERSLACK`). It applies to nanosleep and clock_nanosleep, not to a timerfd, and not to
+//! `SCHED_FIFO` and `SCHED_DEADLINE`. Evidence: the slack that the kernel reports, and a median release jitter that is not much
+//! smaller and a relevant part of the response time. The share is the slack's part of the deadline: a slack that uses little of
+//! the time that the loop has is harmless. The counter-experiment sets a slack of 1 ns.
 
 use hairpin_model::case::Scheduling;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NO_TIMER_SLACK;
 use hairpin_model::periodic::Timing;
-use hairpin_model::{
-    CaseSummary, CounterExperiment, Finding, FindingCard, Run, fact, fact_names, finding_keys as keys,
-};
+use hairpin_model::{CaseSummary, Finding, FindingCard, Run, fact, fact_names, finding_keys as keys};
 
-use super::support::{Hits, evidence_of, judge_by_block, paired};
+use super::support::{evidence_of, judge_by_block, paired, with_share};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "timer-slack",
@@ -34,31 +31,7 @@ const MIN_SHARE: f64 = 0.01;
 /// Minimum share of the deadline for a warning.
 const RELEVANT: f64 = 0.1;
 
-struct Slack {
-    slack_ns: f64,
-    jitter_ns: f64,
-}
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, slack);
-    let Some(first) = hits.first() else { return Vec::new() };
-    let Slack { slack_ns, jitter_ns } = first.data;
-    let experiment = without_slack(first.case);
-    let proved = judge_by_block(run, first.case, &experiment, slack_ns.min(jitter_ns), |measured| {
-        Some(measured.primary().figures.lateness_ns?.p50)
-    });
-    vec![Finding {
-        evidence: vec![
-            evidence_of(first.case, keys::TIMER_SLACK, slack_ns),
-            evidence_of(first.case, keys::RELEASE_JITTER, jitter_ns),
-        ],
-        counter_experiment: Some(experiment),
-        proved,
-        ..hits.finding(&CARD, if first.share >= RELEVANT { Severity::Warning } else { Severity::Note })
-    }]
-}
-
-fn slack(case: &CaseSummary) -> Option<(f64, Slack)> {
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let periodic = case.case.primary().load.periodic()?;
     if !matches!(periodic.timing, Timing::Sleep | Timing::Absolute) || case.case.ends.scheduling != Scheduling::Other
     {
@@ -69,16 +42,23 @@ fn slack(case: &CaseSummary) -> Option<(f64, Slack)> {
     let (jitter_ns, response_ns) = (figures.release_jitter_ns.p50?.value, figures.response_ns.p50?.value);
     let late_ns = slack_ns.min(jitter_ns);
     let share = (late_ns / periodic.deadline_ns as f64).min(1.0);
-    let found = slack_ns >= MIN_SLACK_NS
+    let is_found = slack_ns >= MIN_SLACK_NS
         && jitter_ns >= MIN_JITTER * slack_ns
         && late_ns >= MIN_SHARE_OF_RESPONSE * response_ns
         && share >= MIN_SHARE;
-    found.then_some((share, Slack { slack_ns, jitter_ns }))
-}
-
-fn without_slack(case: &CaseSummary) -> CounterExperiment {
     let changed = case.case.clone().with(|changed| changed.ends.timer_slack_ns = Some(1));
-    paired(NO_TIMER_SLACK, [case.case.clone(), changed])
+    let check = paired(NO_TIMER_SLACK, [case.case.clone(), changed]);
+    is_found.then(|| Finding {
+        evidence: vec![
+            evidence_of(case, keys::TIMER_SLACK, slack_ns),
+            evidence_of(case, keys::RELEASE_JITTER, jitter_ns),
+        ],
+        proved: judge_by_block(run, case, &check, late_ns, |measured| {
+            Some(measured.primary().figures.lateness_ns?.p50)
+        }),
+        counter_experiment: Some(check),
+        ..with_share(&CARD, if share >= RELEVANT { Severity::Warning } else { Severity::Note }, share)
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! `udp-receive-overrun`: the receiver's socket buffer was full, so its kernel dropped datagrams.
 //!
-//! Why: the network lost none of these datagrams. While a receiver does not run (it waits for its CPU, or does
-//! something else), its buffer must hold all arrivals, and the kernel drops what does not fit without notice to
-//! either program; tools that count at the sender report that as packet loss. Evidence: the receiver's own counter of
-//! drops (`SK_MEMINFO_DROPS`; over a link `Udp: RcvbufErrors` of its network namespace), as a share of the messages
-//! sent. The counter-experiment is a receive buffer of 4 MiB. If the same share is lost with this buffer, the
-//! receiver is slower than the sender on average and no buffer helps: the finding then keeps the counted drops and
-//! says that. Advice: a larger buffer, several datagrams per call, or a CPU for the receiver alone.
+//! While a receiver does not run (it waits for its CPU, or does something else), its buffer must hold all arrivals, and the
+//! kernel drops what does not fit without notice to either program; tools that count at the sender report that as packet loss.
+//! Evidence: the receiver's own counter of drops (`SK_MEMINFO_DROPS`; over a link `Udp: RcvbufErrors` of its network namespace),
+//! as a share of the messages sent. The counter-experiment is a receive buffer of 4 MiB. If the same share is lost with this
+//! buffer, the receiver is slower than the sender on average and no buffer helps: the finding then keeps the counted drops and
+//! says that.
 
-use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding::About;
 use hairpin_model::finding_keys::check::LARGER_BUFFER;
 use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::options::OptionName;
@@ -17,9 +16,7 @@ use hairpin_model::{
     finding_keys as keys,
 };
 
-use super::support::{
-    Hits, REFUTED, arrived_per_s, evidence, evidence_of, losses_by, paired, sibling_of, with_option,
-};
+use super::support::{REFUTED, arrived_per_s, evidence, evidence_of, losses_by, paired, sibling_of, with_option};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-receive-overrun",
@@ -34,38 +31,26 @@ const LARGE_BYTES: u64 = 4 << 20;
 /// Minimum ratio of the share lost with a larger buffer to the original share to conclude that no buffer helps.
 const MIN_EQUAL_LOSS: f64 = 0.9;
 
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let is_udp = |case: &CaseSummary| {
-        run.cards.get(&case.case.primary().transport).is_some_and(|card| card.protocol == Protocol::Udp)
-    };
-    let hits = Hits::among(run, |case| {
-        let lost = losses_by(case, CAUSES).filter(|_| is_udp(case))?;
-        Some((lost.share(), lost))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (lost, case) = (&first.data, first.case);
-    let experiment = larger_buffer(&case.case);
-    let changed = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref()).map(|pair| &pair[1]);
-    let proved = experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment));
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    run.cards.get(&case.case.primary().transport).filter(|card| card.protocol == Protocol::Udp)?;
+    let check = larger_buffer(&case.case);
+    let changed = check.as_ref().and_then(|check| check.pair.as_ref()).map(|pair| &pair[1]);
+    let larger = changed.and_then(|changed| sibling_of(run, changed));
+    let has_check = check.is_some();
+    let mut finding = losses_by(case, CAUSES)?.finding(run, &CARD, (case, keys::LOST_FOR_ROOM), check);
     // The counted drops remain: equal losses with a larger buffer only show that the receiver is too slow.
-    let is_refuted = proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED);
-    let still_lost = changed.filter(|_| is_refuted).and_then(|changed| sibling_of(run, changed));
-    let still_lost = still_lost.map(|changed| losses_by(changed, CAUSES).map_or(0.0, |lost| lost.share()));
-    let too_slow = still_lost.filter(|share| *share >= MIN_EQUAL_LOSS * first.share);
-    let mut all_evidence = lost.evidence(keys::LOST_FOR_ROOM, case);
-    all_evidence.extend(granted_buffer(case));
-    all_evidence.extend(arrived_per_s(case).map(|per_s| evidence_of(case, keys::RECEIVED_PER_S, per_s)));
-    all_evidence.extend(too_slow.map(|share| evidence(keys::LOST_WITH_LARGE, share)));
-    let finding = hits.finding(&CARD, Severity::Warning);
-    let finding = finding
-        .with_if(too_slow.is_none() && experiment.is_some(), keys::BUFFER_HELPS)
-        .with_if(case.case.ends.placement == Placement::SameCpu, keys::SAME_CPU);
-    vec![Finding {
-        evidence: all_evidence,
-        proved: proved.filter(|_| too_slow.is_none()),
-        counter_experiment: experiment.filter(|_| too_slow.is_none()),
-        ..finding
-    }]
+    let is_refuted = finding.proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED);
+    let still_lost = larger.filter(|_| is_refuted);
+    let still_lost = still_lost.map(|larger| losses_by(larger, CAUSES).map_or(0.0, |lost| lost.share()));
+    let too_slow = still_lost.filter(|share| *share >= MIN_EQUAL_LOSS * finding.share);
+    if too_slow.is_some() {
+        (finding.proved, finding.counter_experiment) = (None, None);
+    }
+    finding.evidence.extend(granted_buffer(case));
+    finding.evidence.extend(arrived_per_s(case).map(|per_s| evidence_of(case, keys::RECEIVED_PER_S, per_s)));
+    finding.evidence.extend(too_slow.map(|share| evidence(keys::LOST_WITH_LARGE, share)));
+    let finding = finding.with_if(too_slow.is_none() && has_check, keys::BUFFER_HELPS);
+    Some(finding.with_if(case.case.ends.placement == Placement::SameCpu, keys::SAME_CPU))
 }
 
 /// Returns the buffer size of the first end that has the option; both ends request the same size.
@@ -75,7 +60,6 @@ fn granted_buffer(case: &CaseSummary) -> Option<Evidence> {
     Some(evidence_of(case, keys::BUFFER_GRANTED, bytes))
 }
 
-/// Returns the same case with a large buffer; `None` if the case already has a large buffer.
 fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
     let asked = case.primary().options.get(OptionName::Rcvbuf).and_then(|asked| asked.parse::<u64>().ok());
     if asked.is_some_and(|asked| asked >= LARGE_BYTES) {
@@ -88,6 +72,7 @@ fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
 #[cfg(test)]
 mod tests {
     use hairpin_model::Options;
+    use hairpin_model::finding::Severity;
 
     use super::*;
     use crate::fixture::one_way_losses::{counts, interleaved, messages};

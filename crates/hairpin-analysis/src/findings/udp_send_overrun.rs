@@ -1,17 +1,15 @@
 //! `udp-send-overrun`: the sender's own kernel dropped or refused datagrams, before any network.
 //!
-//! Why: a datagram that does not fit in the queue discipline of the sender's device is dropped there, although the
-//! send call succeeds (udp_send_skb, net/ipv4/udp.c, reports the drop only to sockets with `IP_RECVERR`); if the
-//! kernel has no memory, the call fails with `ENOBUFS`. In both cases, no other host received the message. Evidence:
-//! the drops of the queue disciplines (rtnetlink, `TCA_STATS2`) and the refused calls. In the host's network
-//! namespace, other programs also cause drops. The counter-experiment offers 80 % of the rate that arrived. Advice:
-//! pace.
+//! A datagram that does not fit in the queue discipline of the sender's device is dropped there, although the send call succeeds
+//! (udp_send_skb, net/ipv4/udp.c, reports the drop only to sockets with `IP_RECVERR`); if the kernel has no memory, the call fails
+//! with `ENOBUFS`. Evidence: the drops of the queue disciplines (rtnetlink, `TCA_STATS2`) and the refused calls. In the host's
+//! network namespace, other programs also cause drops. The counter-experiment offers 80 % of the rate that arrived.
 
-use hairpin_model::finding::{About, Severity};
+use hairpin_model::finding::About;
 use hairpin_model::ledger::{QDISC, SEND_BUFFER};
-use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};
+use hairpin_model::{CaseSummary, Finding, FindingCard, Run, finding_keys as keys};
 
-use super::support::{Hits, losses_by, with_lower_rate};
+use super::support::{losses_by, with_lower_rate};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-send-overrun",
@@ -20,29 +18,18 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the messages never left the sender's host, and most programs get no error",
 };
 
-const CAUSES: &[&str] = &[QDISC, SEND_BUFFER];
-
-pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
-        let lost = losses_by(case, CAUSES)?;
-        Some((lost.share(), lost))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (lost, case) = (&first.data, first.case);
-    let experiment = with_lower_rate(case, 0.8);
+pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
+    let lost = losses_by(case, &[QDISC, SEND_BUFFER])?;
     let of = |cause: &str| case.ledger().lost.get(cause).filter(|count| **count > 0).map(|count| *count as f64);
     let is_shared = of(QDISC).is_some() && !case.case.is_emulated();
-    let finding = hits.finding(&CARD, Severity::Warning).with_if(is_shared, keys::SHARED_COUNTER);
-    vec![Finding {
-        evidence: lost.evidence(keys::LOST_AT_SENDER, case),
-        proved: experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment)),
-        counter_experiment: experiment,
-        ..finding.with_some(keys::BY_QDISC, of(QDISC)).with_some(keys::BY_MEMORY, of(SEND_BUFFER))
-    }]
+    let finding = lost.finding(run, &CARD, (case, keys::LOST_AT_SENDER), with_lower_rate(case, 0.8));
+    let finding = finding.with_if(is_shared, keys::SHARED_COUNTER);
+    Some(finding.with_some(keys::BY_QDISC, of(QDISC)).with_some(keys::BY_MEMORY, of(SEND_BUFFER)))
 }
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::finding::Severity;
     use hairpin_model::flow::Pacing;
     use hairpin_model::{Arrivals, Case, Measured};
 

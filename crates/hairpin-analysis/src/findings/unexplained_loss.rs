@@ -1,18 +1,17 @@
 //! `unexplained-loss`: messages are missing, or too many arrived, and no counter says why.
 //!
-//! Why: if the counters do not add up, Hairpin does not know what happened to messages, which is a defect of Hairpin.
 //! An exception is a surplus that copies made by the link may explain, because a full receive buffer counts them too
-//! ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a reliable transport a loss
-//! with a known cause counts too: such a round should have failed. If datagrams travel as segments of one packet (the
-//! option `gso`), the kernel counts a dropped packet once, so the missing messages may be other segments of that
-//! packet, which is only a note. Evidence: the ledger. Advice: report the defect, with the run folder.
+//! ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a reliable transport a loss with a
+//! known cause counts too: such a round should have failed. If datagrams travel as segments of one packet (the option
+//! `gso`), the kernel counts a dropped packet once, so the missing messages may be other segments of that packet, which is
+//! only a note.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::MAX_SEGMENTS;
 use hairpin_model::options::OptionName;
-use hairpin_model::{CaseSummary, EndSummary, Evidence, Finding, FindingCard, Ledger, Run, finding_keys as keys};
+use hairpin_model::{CaseSummary, EndSummary, Finding, FindingCard, Ledger, Run, finding_keys as keys};
 
-use super::support::{Hits, evidence, longer_run};
+use super::support::{evidence, longer_run, strongest, with_share};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -22,49 +21,21 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "Hairpin does not know what happened to the messages, which is a defect of Hairpin",
 };
 
-struct Missing {
-    unexplained: i64,
-    lost: u64,
-}
-
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let has_segments = |end: &EndSummary| switch(&end.effective_options, OptionName::Gso) == Some(true);
+    // Such datagrams may have been dropped with others of the same packet.
     let is_known = |case: &CaseSummary| case.ends.iter().any(has_segments) && ledger(case).may_be_segments();
-    let known = Hits::among(run, |case| find_missing(run, case).filter(|_| is_known(case)));
-    let hits = Hits::among(run, |case| find_missing(run, case).filter(|_| !is_known(case)));
-    [segments(&known), defect(&hits)].into_iter().flatten().collect()
-}
-
-/// Reports datagrams that may have been dropped with others of the same packet.
-fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
-    let first = hits.first()?;
-    Some(Finding {
-        evidence: all_evidence(first.case, &first.data),
-        ..hits.finding(&CARD, Severity::Note).with(keys::SEGMENTS_IN_PACKET, MAX_SEGMENTS as f64)
-    })
-}
-
-fn all_evidence(case: &CaseSummary, missing: &Missing) -> Vec<Evidence> {
-    let ledger = ledger(case);
-    let received = if case.case.primary().load.is_one_way() { keys::RECEIVED } else { keys::ANSWERS };
-    vec![
-        evidence(keys::SENT, ledger.sent as f64),
-        evidence(received, ledger.received as f64),
-        evidence(keys::UNEXPLAINED, missing.unexplained as f64),
-    ]
-}
-
-fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
-    let first = hits.first()?;
-    let (missing, case) = (&first.data, first.case);
-    Some(Finding {
-        evidence: all_evidence(case, missing),
-        counter_experiment: Some(longer_run(&case.case)),
-        ..hits
-            .finding(&CARD, Severity::Problem)
-            .with(keys::LOST, missing.lost as f64)
-            .with(keys::TRANSPORT, case.case.primary().transport.as_str())
-    })
+    let segments = |case: &CaseSummary| {
+        let (finding, _) = find_missing(run, case, Severity::Note).filter(|_| is_known(case))?;
+        Some(finding.with(keys::SEGMENTS_IN_PACKET, MAX_SEGMENTS as f64))
+    };
+    let defect = |case: &CaseSummary| {
+        let (finding, lost) = find_missing(run, case, Severity::Problem).filter(|_| !is_known(case))?;
+        let finding = Finding { counter_experiment: Some(longer_run(&case.case)), ..finding };
+        let finding = finding.with(keys::LOST, lost as f64);
+        Some(finding.with(keys::TRANSPORT, case.case.primary().transport.as_str()))
+    };
+    [strongest(run, segments), strongest(run, defect)].concat()
 }
 
 /// Returns the ledger of the flow with the most to explain. Ledgers of two directions are not added: a surplus in one
@@ -75,7 +46,7 @@ fn ledger(case: &CaseSummary) -> &Ledger {
     worst.unwrap_or(&case.primary().ledger)
 }
 
-fn find_missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
+fn find_missing(run: &Run, case: &CaseSummary, severity: Severity) -> Option<(Finding, u64)> {
     let ledger = ledger(case);
     if case.path.relay.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
         return None;
@@ -83,7 +54,13 @@ fn find_missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
     let lost = if run.cards.reliable(&case.case.primary().transport) { ledger.lost.values().sum() } else { 0 };
     let count = ledger.unexplained.unsigned_abs().max(lost);
     let share = (count as f64 / ledger.sent.max(1) as f64).min(1.0);
-    (count > 0).then_some((share, Missing { unexplained: ledger.unexplained, lost }))
+    let received = if case.case.primary().load.is_one_way() { keys::RECEIVED } else { keys::ANSWERS };
+    let evidence = vec![
+        evidence(keys::SENT, ledger.sent as f64),
+        evidence(received, ledger.received as f64),
+        evidence(keys::UNEXPLAINED, ledger.unexplained as f64),
+    ];
+    (count > 0).then(|| (Finding { evidence, ..with_share(&CARD, severity, share) }, lost))
 }
 
 #[cfg(test)]

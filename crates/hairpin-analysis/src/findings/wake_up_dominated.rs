@@ -1,14 +1,13 @@
 //! `wake-up-dominated`: most of a round trip is waking the other end, not carrying the message.
 //!
-//! Why: while an end blocks, its CPU halts; each message then pays for an interrupt and for leaving the idle state, at
-//! either end. The transport looks slow, and a faster transport would not help. Evidence: the same case with one change
-//! that removes this cost, compared block by block: CPUs kept from idling (`/dev/cpu_dma_latency` held at 0, see
-//! Documentation/power/pm_qos_interface.rst of the kernel), ends that spin, or both ends on one CPU. Only the first two
-//! are checks. An end that spins is never woken: if that saves nothing, waking is not the cause. With CPUs kept awake a
-//! blocked end is still woken, but not from deep idle: if that saves nothing and spinning does, the cause is waking,
-//! not deep idle. Both ends on one CPU also share its caches, so this alone proves nothing. The part `wake-up` of the
-//! latency budget is further evidence; without any changed case it is the only one, and spinning is the check. Advice:
-//! spin, keep CPUs awake, place both ends on one CPU, or send more with each wake-up.
+//! While an end blocks, its CPU halts; each message then pays for an interrupt and for leaving the idle state, at either
+//! end. Evidence: the same case with one change that removes this cost, compared block by block: CPUs kept from idling
+//! (`/dev/cpu_dma_latency` held at 0, see Documentation/power/pm_qos_interface.rst of the kernel), ends that spin, or both
+//! ends on one CPU. Only the first two are checks. An end that spins is never woken: if that saves nothing, waking is not
+//! the cause. With CPUs kept awake a blocked end is still woken, but not from deep idle: if that saves nothing and spinning
+//! does, the cause is waking, not deep idle. Both ends on one CPU also share its caches, so this alone proves nothing. The
+//! part `wake-up` of the latency budget is further evidence; without any changed case it is the only one, and spinning is
+//! the check.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{BUSY_POLL, KEEP_AWAKE};
@@ -63,7 +62,6 @@ impl Waking<'_> {
         }
     }
 
-    /// Returns the change with the CPUs kept awake, if that rules out deep idle.
     fn deep_idle_ruled_out(&self) -> Option<Change> {
         self.awake.as_ref().filter(|(_, awake)| awake.verdict == REFUTED).map(|(change, _)| *change)
     }

@@ -147,7 +147,6 @@ impl Estimate {
         Self::of(&logarithms, over)
     }
 
-    /// Returns the difference from an independent estimate.
     pub fn minus(&self, other: &Self) -> Self {
         Self {
             value: self.value - other.value,
@@ -196,7 +195,6 @@ impl Estimate {
         self
     }
 
-    /// Returns half the width of the interval at confidence 1 - `alpha`.
     pub fn half_width(&self, alpha: f64) -> f64 {
         let upper = 1.0 - alpha / 2.0;
         let squares = self.errors.iter().map(|(error, degrees)| (student_quantile(upper, *degrees) * error).powi(2));

@@ -7,13 +7,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted)
 }
 
-/// Returns the median of values in ascending order.
 pub fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let (upper, lower) = (sorted.len() / 2, sorted.len().checked_sub(1)? / 2);
     Some(sorted[lower].midpoint(sorted[upper]))
 }
 
-/// The arithmetic mean. `None` if `values` is empty.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -119,7 +119,6 @@ impl<'t> Direction<'t> {
         direction
     }
 
-    /// Returns all segments in order of departure, including retransmissions.
     pub(super) fn segments(&self) -> &[Segment] {
         if self.all_segments.is_empty() { &self.first_sent } else { &self.all_segments }
     }
@@ -162,7 +161,6 @@ impl<'t> Direction<'t> {
         (stamp.at_ns >= segment.left_ns && !merged).then_some(stamp.at_ns)
     }
 
-    /// Returns the segment that first carried the byte before `end_byte`.
     pub(super) fn first_segment(&self, end_byte: u64) -> Option<&Segment> {
         let place = self.first_sent.partition_point(|segment| segment.end_byte < end_byte);
         self.first_sent.get(place).filter(|segment| segment.first_byte < end_byte)
@@ -192,7 +190,6 @@ impl<'t> Direction<'t> {
         if is_seen { self.arrived_ns(bytes.end) } else { None }
     }
 
-    /// Returns the first acknowledgment that covers all bytes before `end_byte`.
     pub(super) fn acknowledged(&self, end_byte: u64) -> Option<&Ack> {
         self.acks.get(self.acks.partition_point(|ack| ack.end_byte < end_byte))
     }
@@ -265,7 +262,6 @@ fn first_sent(segments: &[Segment]) -> Vec<Segment> {
     all
 }
 
-/// Returns when each first transmission arrived, first or sent again.
 fn first_seen(segments: &[Segment], first_sent: &[Segment]) -> Vec<Option<u64>> {
     let mut seen: Vec<Option<u64>> = vec![None; first_sent.len()];
     for segment in segments {

@@ -23,7 +23,6 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Returns the bytes of the exchange that `from` sends.
     pub(crate) fn bytes(&self, from: End) -> &Range<u64> {
         match from {
             End::Client => &self.request,

@@ -7,7 +7,6 @@ use hairpin_model::{EndTrace, RoundTrace, fact, fact_names};
 
 use super::direction::{Direction, calls_of_kind};
 
-/// Returns the trace without the server's times.
 pub(super) fn client_only(trace: &RoundTrace) -> RoundTrace {
     RoundTrace { server: EndTrace::default(), ..trace.clone() }
 }

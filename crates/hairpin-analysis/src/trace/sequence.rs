@@ -25,7 +25,6 @@ impl Reading<'_> {
         Some(self.sequence(place, &self.extents().nth(place)?, waits, spans.swap_remove(place)))
     }
 
-    /// Returns the exchange at this place, with its states.
     pub(super) fn sequence(
         &self,
         place: usize,
@@ -77,7 +76,6 @@ impl Reading<'_> {
         end_of(self.trace, end).calls.iter().filter(of_it).map(move |call| call_event(extent, end, call))
     }
 
-    /// Returns the packets that opened the connection.
     fn handshake(&self, extent: &Extent) -> Vec<Event> {
         let packets = if self.source == Source::Capture { self.trace.packets.as_slice() } else { &[] };
         let Some(syn) = packets.iter().position(|packet| packet.syn && packet.from == End::Client) else {

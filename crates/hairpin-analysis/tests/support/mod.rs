@@ -17,9 +17,9 @@ use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
 use hairpin_model::trace::End;
 use hairpin_model::upgrade::earlier_cards;
 use hairpin_model::{
-    Case, Effective, EndKind, EndReport, Environment, Exchange, Extent, Failure, FailureKind, Finding, FlowRecord,
-    Host, Key, Ledger, Measured, Noise, Outcome, Placement, RoundOrder, RoundRecord, RoundTrace, Run, SampledRound,
-    SampledTrip, Samples,
+    Case, Effective, EndKind, EndReport, Environment, Exchange, Extent, Failure, FailureKind, Figure, Finding,
+    FlowRecord, Host, Key, Ledger, Measured, Noise, Outcome, Placement, RoundOrder, RoundRecord, RoundTrace, Run,
+    SampledRound, SampledTrip, Samples,
 };
 
 /// Samples of a closed loop: each message leaves when the last was answered.
@@ -219,6 +219,11 @@ impl Fixture {
 
 pub fn value(finding: &Finding, key: Key) -> f64 {
     finding.figure(key).unwrap_or_else(|| panic!("no {key:?} in {finding:?}")).value
+}
+
+/// Returns the figure of the end, direction or stage `of`.
+pub fn figure_of(finding: &Finding, key: Key, of: &str) -> Option<Figure> {
+    finding.evidence.iter().find(|piece| piece.key == key.name && piece.of == of).map(|piece| piece.value)
 }
 
 /// Whether a figure equals `expected` to the three digits that are printed.

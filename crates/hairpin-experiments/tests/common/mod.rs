@@ -202,7 +202,6 @@ pub fn capabilities() -> HostCapabilities {
         given_cpus: None,
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
-        default_congestion_control: "bbr".to_owned(),
         waking_round_trip_ns: || 54_000,
         process_start_ns: || 240_000,
         links: LinkCapabilities {

@@ -170,7 +170,6 @@ fn lift_knob(knob: &mut Value) {
     }
 }
 
-/// Renames fields and values in the whole tree.
 fn rename(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(rename),
@@ -191,7 +190,6 @@ fn rename(value: &mut Value) {
     }
 }
 
-/// Removes the named fields from an object and returns them.
 fn take_fields(object: &mut Map<String, Value>, names: &[&str]) -> Map<String, Value> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), object.remove(*name)?))).collect()
 }
@@ -200,7 +198,6 @@ fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(fields) = value { fields } else { Map::new() }
 }
 
-/// Null becomes an empty list.
 fn list(value: Value) -> Value {
     if value.is_null() { json!([]) } else { value }
 }

@@ -87,7 +87,6 @@ fn lift_flows(of: &mut Value) {
     }
 }
 
-/// Whether the server was on another host.
 fn is_across(case: &Value) -> bool {
     !case["path"]["host"].is_null()
 }
@@ -105,7 +104,6 @@ fn lift_ends(of: &mut Value, is_across: bool) {
     }
 }
 
-/// Renames the causes in every ledger of the tree.
 fn rename_causes(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(rename_causes),

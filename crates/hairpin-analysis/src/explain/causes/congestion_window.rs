@@ -1,4 +1,4 @@
-//! The congestion window is full, and no queue of the path is.
+//! The congestion window is full: because of a queue of the path, or not.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,20 @@ use hairpin_model::trace::End;
 use super::super::connection::Connection;
 use super::super::peer::{Peer, quantile};
 use super::super::rule::{Judged, Rule};
-use super::with_acks::end_of;
 
-pub(super) const RULE: Rule = Rule { code: Cause::CongestionWindow, judge, explains: &[] };
+/// No queue of the path is full.
+pub(super) const CONGESTION_WINDOW: Rule = Rule {
+    code: Cause::CongestionWindow,
+    judge: |peer| judge_window(peer).filter(|_| peer.is_path_long() && !is_path_full(peer)),
+    explains: &[],
+};
+
+/// The window is full because packets wait in a queue of the path.
+pub(super) const LINK_SATURATED: Rule = Rule {
+    code: Cause::LinkSaturated,
+    judge: judge_link,
+    explains: &[Cause::CongestionWindow, Cause::SlowStartAfterIdle],
+};
 
 /// The window is named if the exchanges wait for it for this share of their time.
 const MIN_WINDOW_SHARE: f64 = 0.3;
@@ -22,14 +33,20 @@ const MIN_QUEUE_NS: f64 = 3e6;
 
 const STATES: [ExchangeState; 1] = [ExchangeState::CongestionWindow];
 
-fn judge(peer: &Peer) -> Option<Judged<'_>> {
-    judge_window(peer).filter(|_| peer.is_path_long() && !is_path_full(peer))
+fn judge_link(peer: &Peer) -> Option<Judged<'_>> {
+    let judged = judge_window(peer).filter(|_| is_path_full(peer))?;
+    let bytes: u64 = peer.exchanges().map(|(_, one)| one.request_bytes() + one.reply_bytes()).sum();
+    let rate_bytes_per_s = bytes as f64 * 1e9 / peer.elapsed_ns().max(1) as f64;
+    Some(
+        judged
+            .with(evidence::LOADED_ROUND_TRIP_NS, loaded_round_trip_ns(peer))
+            .with(evidence::RATE_BYTES_PER_S, Some(rate_bytes_per_s)),
+    )
 }
 
-pub(super) fn judge_window(peer: &Peer) -> Option<Judged<'_>> {
-    let mut judged = Judged::of(&peer.waits_in(&STATES), MIN_WINDOW_SHARE)?;
-    judged.evidence.extend(end_of(judged.worst.and_then(|(_, exchange)| exchange.actor_in(&STATES))));
-    Some(judged.with(evidence::ROUND_TRIP_NS, peer.round_trip_ns().map(|ns| ns as f64)))
+fn judge_window(peer: &Peer) -> Option<Judged<'_>> {
+    let judged = Judged::of(&peer.waits_in(&STATES), MIN_WINDOW_SHARE)?;
+    Some(judged.with_actor_in(&STATES).with(evidence::ROUND_TRIP_NS, peer.round_trip_ns().map(|ns| ns as f64)))
 }
 
 /// Whether the queues of the path make its round trips much longer than the shortest.
@@ -40,7 +57,7 @@ pub(super) fn is_path_full(peer: &Peer) -> bool {
 }
 
 /// The median time until a full segment is acknowledged, in ns.
-pub(super) fn loaded_round_trip_ns(peer: &Peer) -> Option<f64> {
+fn loaded_round_trip_ns(peer: &Peer) -> Option<f64> {
     let all = peer.connections.iter().flat_map(|connection| {
         [End::Client, End::Server].into_iter().flat_map(|from| acknowledged_after_ns(connection, from))
     });

@@ -3,7 +3,7 @@
 use hairpin_model::Cause;
 use hairpin_model::explanation::evidence;
 
-use super::super::peer::{Peer, middle_half, quantile};
+use super::super::peer::{Peer, quantile};
 use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule {
@@ -27,13 +27,10 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     }
     let (opening_ns, elapsed_ns) = (peer.opening_ns() as f64, peer.elapsed_ns() as f64);
     let share = opening_ns / (opening_ns + elapsed_ns).max(1.0);
-    let mut took: Vec<f64> = opened.iter().filter_map(|one| Some(one.opening.took_ns()? as f64)).collect();
-    took.sort_by(f64::total_cmp);
+    let took: Vec<f64> = opened.iter().filter_map(|one| Some(one.opening.took_ns()? as f64)).collect();
     let worst = peer.complete().max_by_key(|(_, exchange)| exchange.duration_ns());
-    let saved = middle_half(&took);
-    let judged = Judged { share: Some(share), saved, worst, ..Judged::default() };
     (share >= MIN_OPENING_SHARE).then(|| {
-        judged
+        Judged::lasting(took.clone(), share, worst)
             .with(evidence::CONNECTIONS, Some(opened.len() as f64))
             .with(evidence::EXCHANGES, Some(exchanges))
             .with(evidence::OPENING_NS, quantile(took, 0.5))

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use hairpin_model::explanation::evidence;
 use hairpin_model::trace::End;
-use hairpin_model::{Cause, Fact, SocketSample};
+use hairpin_model::{Cause, SocketSample};
 
 use super::super::connection::Connection;
-use super::super::peer::{Peer, middle_half, quantile};
+use super::super::peer::{Peer, quantile};
 use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule =
@@ -54,19 +54,13 @@ fn judge_end<'p>(peer: &Peer, connection: &'p Connection, end: End) -> Option<Ju
     if waiting.len() < MIN_MESSAGES || !is_usual || !is_small {
         return None;
     }
-    let share = (any_waits_ns(&waiting) / peer.elapsed_ns().max(1) as f64).min(1.0);
-    let mut waits: Vec<f64> = waiting.iter().map(|message| message.waited_ns).collect();
-    waits.sort_by(f64::total_cmp);
-    let judged = Judged {
-        share: Some(share),
-        saved: middle_half(&waits),
-        evidence: vec![Fact::word(evidence::END, end.word())],
-        worst: connection.longest(),
-    };
+    let share = any_waits_ns(&waiting) / peer.elapsed_ns().max(1) as f64;
+    let waits: Vec<f64> = waiting.iter().map(|message| message.waited_ns).collect();
     let sizes = waiting.iter().map(|message| message.bytes).collect();
     let queued = waiting.iter().map(|message| message.before).collect();
     Some(
-        judged
+        Judged::lasting(waits.clone(), share, connection.longest())
+            .with_end(Some(end))
             .with(evidence::AFFECTED, Some(waiting.len() as f64))
             .with(evidence::EXCHANGES, Some(messages.len() as f64))
             .with(evidence::WAIT_NS, quantile(waits, 0.5))

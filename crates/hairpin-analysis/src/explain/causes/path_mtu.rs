@@ -2,10 +2,10 @@
 
 use hairpin_model::explanation::evidence;
 use hairpin_model::trace::End;
-use hairpin_model::{Cause, Fact, Packet};
+use hairpin_model::{Cause, Packet};
 
 use super::super::connection::Connection;
-use super::super::peer::{Peer, middle_half};
+use super::super::peer::Peer;
 use super::super::rule::{Judged, Rule};
 
 pub(super) const RULE: Rule = Rule {
@@ -46,21 +46,16 @@ fn judge(peer: &Peer) -> Option<Judged<'_>> {
     };
     let all: Vec<_> = peer.connections.iter().filter_map(|one| Some((one, found(one)?))).collect();
     let (worst, one) = all.iter().max_by_key(|(_, one)| one.lasted_ns)?;
-    let mut lasted: Vec<f64> = all.iter().map(|(_, one)| one.lasted_ns as f64).collect();
-    lasted.sort_by(f64::total_cmp);
-    let judged = Judged {
-        share: Some((lasted.iter().sum::<f64>() / peer.elapsed_ns().max(1) as f64).min(1.0)),
-        saved: middle_half(&lasted),
-        evidence: vec![Fact::word(evidence::END, one.from.word())],
-        worst: worst.longest(),
-    };
+    let lasted: Vec<f64> = all.iter().map(|(_, one)| one.lasted_ns as f64).collect();
+    let share = lasted.iter().sum::<f64>() / peer.elapsed_ns().max(1) as f64;
     let header_bytes = worst.observed.link_header_bytes;
     let arrived_bytes =
         peer.connections.iter().filter_map(|other| arrived_bytes(other, one.from, one.lost_bytes)).max();
     let of_packet = |bytes: u64| bytes.saturating_sub(header_bytes) as f64;
     let mtu_bytes = peer.connections.iter().filter_map(|one| one.observed.path_mtu_bytes).min();
     Some(
-        judged
+        Judged::lasting(lasted, share, worst.longest())
+            .with_end(Some(one.from))
             .with(evidence::AFFECTED, Some(all.len() as f64))
             .with(evidence::EXCHANGES, Some(peer.exchanges().count() as f64))
             .with(evidence::LOST_PACKET_BYTES, Some(of_packet(one.lost_bytes)))

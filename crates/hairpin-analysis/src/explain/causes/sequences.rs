@@ -1,12 +1,28 @@
 //! Exchanges that follow each other on a long path, and whether they are bursts that a protocol limits.
 
+use hairpin_model::Cause;
 use hairpin_model::exchange_state::ExchangeState;
 use hairpin_model::explanation::evidence;
 use hairpin_model::trace::End;
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
-use super::super::rule::Judged;
+use super::super::rule::{Judged, Rule};
+
+/// Each request follows the answer of the one before.
+pub(super) const ONE_REQUEST_PER_ROUND_TRIP: Rule = Rule {
+    code: Cause::OneRequestPerRoundTrip,
+    judge: |peer| judge_sequence(peer).filter(|_| !is_windowed(peer)),
+    explains: &[],
+};
+
+/// The protocol above TCP limits how much is sent without an answer: bursts of equal size, each after a short message of the
+/// receiver, with TCP's windows free.
+pub(super) const APPLICATION_WINDOW: Rule = Rule {
+    code: Cause::ApplicationWindow,
+    judge: judge_bursts,
+    explains: &[Cause::OneRequestPerRoundTrip, Cause::CongestionWindow],
+};
 
 /// Exchanges of this number form a sequence.
 const MIN_SEQUENCE: usize = 5;
@@ -23,8 +39,18 @@ const MIN_BURST_SEGMENTS: f64 = 4.0;
 /// Bursts have equal sizes if the middle half of them differs by at most this share.
 const MAX_SPREAD: f64 = 0.1;
 
+fn judge_bursts(peer: &Peer) -> Option<Judged<'_>> {
+    let judged = judge_sequence(peer).filter(|_| is_windowed(peer))?;
+    let bursts = peer.complete().map(|(_, one)| one.request_bytes().max(one.reply_bytes()) as f64);
+    let burst_bytes = quantile(bursts.collect(), 0.5)?;
+    let per_s = peer.round_trip_ns().map(|ns| burst_bytes * 1e9 / ns.max(1) as f64);
+    let mut judged = judged.with(evidence::WINDOW_BYTES, Some(burst_bytes));
+    judged.evidence.retain(|fact| fact.name != evidence::MESSAGE_BYTES);
+    Some(judged.with(evidence::RATE_BYTES_PER_S, per_s))
+}
+
 /// Judges the time that exchanges which follow each other spend on the path.
-pub(super) fn judge_sequence(peer: &Peer) -> Option<Judged<'_>> {
+fn judge_sequence(peer: &Peer) -> Option<Judged<'_>> {
     let round_trip_ns = peer.round_trip_ns().filter(|_| peer.is_path_long())?;
     let follows = |connection: &Connection, exchange: &Exchange| {
         let pause_ns = MAX_PAUSE_SHARE * connection.vantage.round_trip_ns().unwrap_or(round_trip_ns) as f64;
@@ -45,7 +71,7 @@ pub(super) fn judge_sequence(peer: &Peer) -> Option<Judged<'_>> {
 }
 
 /// Whether the exchanges are bursts of equal size, each with a short message in the other direction.
-pub(super) fn is_windowed(peer: &Peer) -> bool {
+fn is_windowed(peer: &Peer) -> bool {
     let mss_bytes = peer.connections.first().map_or(0, |connection| connection.mss_bytes()) as f64;
     let bytes = |of: fn(&Exchange) -> u64| -> Vec<f64> { peer.complete().map(|(_, one)| of(one) as f64).collect() };
     let packets = |from: End| -> Vec<f64> {

@@ -1,13 +1,25 @@
 //! Segments that waited for an acknowledgment: which they were, and who held them.
 
-use hairpin_model::exchange_state::{Actor, ExchangeState, StateSpan};
+use hairpin_model::exchange_state::{ExchangeState, StateSpan};
 use hairpin_model::explanation::evidence;
 use hairpin_model::trace::End;
-use hairpin_model::{Fact, SocketSample};
+use hairpin_model::{Cause, SocketSample};
 
 use super::super::connection::{Connection, Exchange};
 use super::super::peer::{Peer, quantile};
-use super::super::rule::{Judged, MIN_SHARE};
+use super::super::rule::{Judged, MIN_SHARE, Rule};
+
+/// A small segment waits for an acknowledgment that the receiver delays.
+pub(super) const NAGLE_MEETS_DELAYED_ACK: Rule =
+    Rule { code: Cause::NagleMeetsDelayedAck, judge: |peer| judge(peer, true, true), explains: &[Cause::NagleWaits] };
+
+/// A small segment waits one round trip for the acknowledgment of earlier ones.
+pub(super) const NAGLE_WAITS: Rule =
+    Rule { code: Cause::NagleWaits, judge: |peer| judge(peer, true, false), explains: &[] };
+
+/// A full segment waits for an acknowledgment that the receiver delays.
+pub(super) const DELAYED_ACK: Rule =
+    Rule { code: Cause::DelayedAck, judge: |peer| judge(peer, false, true), explains: &[] };
 
 /// Maximum time from the end of a hold until the segment leaves, in ns.
 const MAX_RELEASE_NS: u64 = 2_000_000;
@@ -104,7 +116,7 @@ fn is_window_full(samples: &[SocketSample]) -> bool {
 
 /// Judges the waits of segments for acknowledgments. `is_small` asks for segments that are not full, `was_delayed` for
 /// acknowledgments that the receiver delayed.
-pub(super) fn judge(peer: &Peer, is_small: bool, was_delayed: bool) -> Option<Judged<'_>> {
+fn judge(peer: &Peer, is_small: bool, was_delayed: bool) -> Option<Judged<'_>> {
     let of_it = |connection: &Connection, one: &Held| {
         // Without packets the size of a full segment is unknown.
         let is_full = one.is_window_full || (one.number.is_some() && one.bytes >= connection.mss_bytes());
@@ -127,15 +139,11 @@ pub(super) fn judge(peer: &Peer, is_small: bool, was_delayed: bool) -> Option<Ju
         }
     }
     let end = if 2 * by_server >= bytes.len() { End::Server } else { End::Client };
-    let mut judged = judged
-        .with(evidence::HELD_BYTES, quantile(bytes, 0.5))
-        .with(evidence::HELD_SEGMENT, quantile(numbers, 0.5))
-        .with(evidence::ROUND_TRIP_NS, peer.round_trip_ns().map(|ns| ns as f64));
-    judged.evidence.push(Fact::word(evidence::END, end.word()));
-    Some(judged)
-}
-
-/// The end whose kernel or program must act.
-pub(super) fn end_of(who: Option<Actor>) -> Option<Fact> {
-    Some(Fact::word(evidence::END, who?.end()?.word()))
+    Some(
+        judged
+            .with(evidence::HELD_BYTES, quantile(bytes, 0.5))
+            .with(evidence::HELD_SEGMENT, quantile(numbers, 0.5))
+            .with(evidence::ROUND_TRIP_NS, peer.round_trip_ns().map(|ns| ns as f64))
+            .with_end(Some(end)),
+    )
 }

@@ -5,10 +5,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::periodic::MAX_PERIOD_NS;
 use hairpin_model::{Case, CounterExperiment, CpuIdle, EndKind, Flow, Placement, Repeat, WhichCpus};
 
-pub(in crate::findings) fn counter_experiment(
-    kind: &str,
-    cases: impl IntoIterator<Item = Case>,
-) -> CounterExperiment {
+pub(crate) fn counter_experiment(kind: &str, cases: impl IntoIterator<Item = Case>) -> CounterExperiment {
     // The second measurement of an A/A pair says nothing more about a cause.
     let cases: Vec<Case> = cases.into_iter().map(|case| case.without_replicate()).collect();
     CounterExperiment {
@@ -21,19 +18,18 @@ pub(in crate::findings) fn counter_experiment(
 }
 
 /// Repeats the same case for 40 s. More rounds alone would not fit in the default budget of 10 s.
-pub(in crate::findings) fn longer_run(case: &Case) -> CounterExperiment {
+pub(crate) fn longer_run(case: &Case) -> CounterExperiment {
     let mut experiment = counter_experiment(LONGER, [case.clone()]);
     experiment.repeat.over_ns = Some(40_000_000_000);
     experiment
 }
 
 /// Returns a counter-experiment with two cases that differ in exactly one thing.
-pub(in crate::findings) fn paired(kind: &str, pair: [Case; 2]) -> CounterExperiment {
+pub(crate) fn paired(kind: &str, pair: [Case; 2]) -> CounterExperiment {
     CounterExperiment { pair: Some(Box::new(pair.clone())), ..counter_experiment(kind, pair) }
 }
 
-/// Returns the case with the option `name` changed to `value`, in every direction of the case.
-pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &str) -> Case {
+pub(crate) fn with_option(case: &Case, name: OptionName, value: &str) -> Case {
     let set = |flow: &mut Flow| flow.options = flow.options.clone().with(name, value);
     case.clone().with(|changed| match case.goes_both_ways() {
         true => changed.flows.iter_mut().for_each(set),
@@ -41,8 +37,7 @@ pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &st
     })
 }
 
-/// Returns the control loop with its period and deadline this many times as long.
-pub(in crate::findings) fn with_longer_period(case: &Case, factor: u64) -> Case {
+pub(crate) fn with_longer_period(case: &Case, factor: u64) -> Case {
     case.clone().with(|changed| {
         if let Some(own) = changed.primary_mut().load.periodic_mut() {
             own.period_ns = own.period_ns.saturating_mul(factor).min(MAX_PERIOD_NS);
@@ -51,12 +46,12 @@ pub(in crate::findings) fn with_longer_period(case: &Case, factor: u64) -> Case 
     })
 }
 
-pub(in crate::findings) fn kept_awake(case: &Case) -> Case {
+pub(crate) fn kept_awake(case: &Case) -> Case {
     case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
 }
 
 /// Whether the case requires both ends on one host.
-pub(in crate::findings) fn needs_one_host(case: &Case) -> bool {
+pub(crate) fn needs_one_host(case: &Case) -> bool {
     let is_of_one = |flow| {
         let ends = case.ends_of(flow);
         let is_placed = Placement::ON_ONE_HOST.contains(&ends.placement) && ends.placement != Placement::Unpinned;

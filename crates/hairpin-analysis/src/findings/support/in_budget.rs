@@ -1,20 +1,20 @@
 //! Parts of a latency budget as evidence.
 
 use hairpin_model::finding::Severity;
-use hairpin_model::{Band, Case, CaseSummary, Evidence, Finding, FindingCard, Measured, Run, finding_keys as keys};
+use hairpin_model::{Band, Case, CaseSummary, Evidence, Finding, FindingCard, Run, finding_keys as keys};
 
-use super::{Hits, evidence_of, judge_by_block, paired};
+use super::{evidence_of, judge_by_block, mean, paired, strongest, with_share};
 
 /// Parts of the sampled round trips of a case, together.
-pub(in crate::findings) struct InBudget {
+pub(crate) struct InBudget {
     /// Share of the mean round trip, so that a rare long wait counts too.
     share: f64,
     mean_ns: f64,
-    pub(in crate::findings) evidence: Vec<Evidence>,
+    pub(crate) evidence: Vec<Evidence>,
 }
 
 /// Returns the parts with these names; `None` without a budget, or if they are less than `min_share`.
-pub(in crate::findings) fn in_budget(case: &CaseSummary, names: &[&str], min_share: f64) -> Option<InBudget> {
+pub(crate) fn in_budget(case: &CaseSummary, names: &[&str], min_share: f64) -> Option<InBudget> {
     let budget = case.budget.as_ref().filter(|_| case.case.replicate == 0)?;
     let share_of = |band: &Band| names.iter().map(|name| band.share_of(name)).sum::<f64>();
     let share = share_of(&budget.all);
@@ -29,25 +29,21 @@ pub(in crate::findings) fn in_budget(case: &CaseSummary, names: &[&str], min_sha
 
 /// Returns the finding, if any, on the cases with these parts. `look` returns for each case the minimum share, and the case with
 /// the change of the check `kind`, which is expected to remove the parts and is judged by the mean latency.
-pub(in crate::findings) fn from_budget(
+pub(crate) fn from_budget(
     run: &Run,
     (card, kind): (&FindingCard, &str),
     names: &[&str],
     look: impl Fn(&Case) -> Option<(f64, Case)>,
 ) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
+    strongest(run, |case| {
         let (min_share, changed) = look(&case.case)?;
         let found = in_budget(case, names, min_share)?;
-        Some((found.share, (found, changed)))
-    });
-    let Some(first) = hits.first() else { return Vec::new() };
-    let (found, changed) = &first.data;
-    let experiment = paired(kind, [first.case.case.clone(), changed.clone()]);
-    let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
-    vec![Finding {
-        evidence: found.evidence.clone(),
-        proved: judge_by_block(run, first.case, &experiment, found.mean_ns, mean),
-        counter_experiment: Some(experiment),
-        ..hits.finding(card, Severity::Warning)
-    }]
+        let check = paired(kind, [case.case.clone(), changed]);
+        Some(Finding {
+            evidence: found.evidence,
+            proved: judge_by_block(run, case, &check, found.mean_ns, mean),
+            counter_experiment: Some(check),
+            ..with_share(card, Severity::Warning, found.share)
+        })
+    })
 }

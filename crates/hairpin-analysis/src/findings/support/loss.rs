@@ -1,24 +1,25 @@
 //! Counts losses of one-way loads by cause, and tests whether a change removes them.
 
+use hairpin_model::finding::Severity;
 use hairpin_model::finding_keys::check::LOWER_RATE;
 use hairpin_model::flow::Pacing;
 use hairpin_model::{
-    Arrivals, Case, CaseSummary, CounterExperiment, Evidence, Figure, Key, Ledger, Load, Measured, Proved, Run,
-    finding_keys as keys,
+    Arrivals, Case, CaseSummary, CounterExperiment, Figure, Finding, FindingCard, Key, Ledger, Load, Measured,
+    Proved, Run, finding_keys as keys,
 };
 
-use super::{evidence_of, judge_by_block, paired};
+use super::{evidence_of, judge_by_block, paired, with_share};
 
 /// The messages that a case lost to certain causes.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::findings) struct Lost {
-    pub(in crate::findings) count: u64,
-    pub(in crate::findings) sent: u64,
+pub(crate) struct Lost {
+    count: u64,
+    sent: u64,
     causes: &'static [&'static str],
 }
 
 /// Counts the messages that a one-way load lost to these causes; `None` if it lost none.
-pub(in crate::findings) fn losses_by(case: &CaseSummary, causes: &'static [&'static str]) -> Option<Lost> {
+pub(crate) fn losses_by(case: &CaseSummary, causes: &'static [&'static str]) -> Option<Lost> {
     if case.case.replicate != 0 || !case.case.primary().load.is_one_way() {
         return None;
     }
@@ -36,29 +37,31 @@ fn share(ledger: &Ledger, causes: &[&str]) -> f64 {
 }
 
 impl Lost {
-    pub(in crate::findings) fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         (self.count as f64 / self.sent.max(1) as f64).min(1.0)
     }
 
-    /// Returns the numbers of messages sent and lost as evidence; `key` names the lost messages.
-    pub(in crate::findings) fn evidence(&self, key: Key, case: &CaseSummary) -> Vec<Evidence> {
-        vec![
-            evidence_of(case, keys::SENT, self.sent as f64),
-            evidence_of(case, key, self.count as f64),
-            evidence_of(case, keys::SHARE_OF_SENT, self.share()),
-        ]
-    }
-
-    /// Judges by the share lost in each round whether a change removed the loss; `None` without the changed case.
-    pub(in crate::findings) fn judge_change(
+    /// Returns a finding on the case: the numbers of messages sent and lost, the latter by its `key`, and the
+    /// counter-experiment, which is judged by the share lost in each round.
+    pub(crate) fn finding(
         &self,
         run: &Run,
-        case: &CaseSummary,
-        experiment: &CounterExperiment,
-    ) -> Option<Proved> {
+        card: &FindingCard,
+        (case, key): (&CaseSummary, Key),
+        check: Option<CounterExperiment>,
+    ) -> Finding {
         let of = |measured: &Measured| Some(share(&measured.primary().ledger, self.causes));
-        let proved = judge_by_block(run, case, experiment, self.share(), of)?;
-        Some(Proved { unit: "share".to_owned(), ..proved })
+        let proved = check.as_ref().and_then(|check| judge_by_block(run, case, check, self.share(), of));
+        Finding {
+            evidence: vec![
+                evidence_of(case, keys::SENT, self.sent as f64),
+                evidence_of(case, key, self.count as f64),
+                evidence_of(case, keys::SHARE_OF_SENT, self.share()),
+            ],
+            proved: proved.map(|proved| Proved { unit: "share".to_owned(), ..proved }),
+            counter_experiment: check,
+            ..with_share(card, Severity::Warning, self.share())
+        }
     }
 }
 
@@ -77,13 +80,12 @@ fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
     }
 }
 
-/// Returns the median rate of arriving messages, per second.
-pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<Figure> {
+pub(crate) fn arrived_per_s(case: &CaseSummary) -> Option<Figure> {
     case.one_way()?.received_per_s
 }
 
 /// Returns the counter-experiment that offers a share of the rate that arrived, paired with the original case.
-pub(in crate::findings) fn with_lower_rate(case: &CaseSummary, share: f64) -> Option<CounterExperiment> {
+pub(crate) fn with_lower_rate(case: &CaseSummary, share: f64) -> Option<CounterExperiment> {
     let changed = offered_at(&case.case, share * arrived_per_s(case)?.value)?;
     let mut experiment = paired(LOWER_RATE, [case.case.clone(), changed]);
     // A command cannot mix loads with and without an offered rate.

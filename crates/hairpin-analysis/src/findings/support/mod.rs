@@ -18,14 +18,14 @@ use hairpin_model::{
     RoundPoint, RoundRecord, Run, finding_keys as keys,
 };
 
-pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
+pub(super) use self::alternative::{checked_by, other_remedy, sibling_of, with_codel, without_nagle, without_stage};
 pub(super) use self::counter_experiment::{
     counter_experiment, kept_awake, longer_run, needs_one_host, paired, with_longer_period, with_option,
 };
 pub(super) use self::in_budget::{from_budget, in_budget};
 pub(super) use self::without_cause::{change_of, judge_by_block, judge_reduction};
 
-pub(super) use self::loss::{Lost, arrived_per_s, losses_by, with_lower_rate};
+pub(super) use self::loss::{arrived_per_s, losses_by, with_lower_rate};
 pub(super) use self::other_load::{load_at, load_elsewhere, with_load_option};
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Traced, WaitFrequency, held_ns};
@@ -40,11 +40,36 @@ pub struct Detector {
     pub card: FindingCard,
     /// The states of an exchange that the finding explains.
     pub states: &'static [ExchangeState],
-    /// Returns a few findings, each for many cases, rather than one finding per case.
-    pub(super) detect: fn(&Run) -> Vec<Finding>,
+    pub(super) detect: Detect,
 }
 
-/// Returns a finding without evidence, as a base for struct update syntax (`..`).
+type DetectInCase = fn(&Run, &CaseSummary) -> Option<Finding>;
+
+/// How a run is searched. All but the first way show one of the findings on single cases, about all these cases.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Detect {
+    /// Returns a few findings, each for many cases, rather than one finding per case.
+    Run(fn(&Run) -> Vec<Finding>),
+    /// Shows the case with the largest share.
+    Strongest(DetectInCase),
+    /// Prefers cases with a result of the counter-experiment.
+    ProvedFirst(DetectInCase),
+    /// Prefers cases of the first block to those that only counter-experiments measured.
+    PlannedFirst(DetectInCase),
+}
+
+impl Detector {
+    pub(super) fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = |detect: DetectInCase| Hits::findings(run, |case| detect(run, case));
+        match self.detect {
+            Detect::Run(detect) => detect(run),
+            Detect::Strongest(detect) => hits(detect).joined(),
+            Detect::ProvedFirst(detect) => hits(detect).proved_first().joined(),
+            Detect::PlannedFirst(detect) => hits(detect).planned_first(run).joined(),
+        }
+    }
+}
+
 pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
     Finding {
         code: card.code.to_owned(),
@@ -53,6 +78,15 @@ pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
         facts: Some(BTreeMap::new()),
         ..Finding::default()
     }
+}
+
+pub(super) fn with_share(card: &FindingCard, severity: Severity, share: f64) -> Finding {
+    Finding { share, shares: vec![share], ..blank(card, severity) }
+}
+
+/// Returns the finding with the largest share that `look` has on a case, about all cases on which it has one.
+pub(super) fn strongest(run: &Run, look: impl Fn(&CaseSummary) -> Option<Finding>) -> Vec<Finding> {
+    Hits::findings(run, look).joined()
 }
 
 pub(super) fn evidence(key: Key, value: impl Into<Figure>) -> Evidence {
@@ -88,9 +122,12 @@ pub(super) fn median_of(run: &Run, case: &CaseSummary, of: impl Fn(&Measured) ->
     median_over(&values.collect::<Vec<_>>(), over_points(case, run.plan.alpha))
 }
 
-/// Returns the median latency of a round, in ns.
 pub(super) fn p50(measured: &Measured) -> Option<f64> {
     Some(measured.primary().figures.latency_ns.p50)
+}
+
+pub(super) fn mean(measured: &Measured) -> Option<f64> {
+    Some(measured.primary().figures.latency_ns.mean)
 }
 
 /// Cases in which a detector found its cause, each with the share that the cause explains, largest share first.
@@ -131,6 +168,25 @@ impl<'r, T> Hits<'r, T> {
 
     pub(super) fn cases(&self) -> Vec<&'r Case> {
         self.0.iter().map(|hit| &hit.case.case).collect()
+    }
+}
+
+impl<'r> Hits<'r, Finding> {
+    pub(super) fn findings(run: &'r Run, look: impl Fn(&'r CaseSummary) -> Option<Finding>) -> Self {
+        Self::among(run, |case| look(case).map(|finding| (finding.shares[0], finding)))
+    }
+
+    pub(super) fn proved_first(mut self) -> Self {
+        self.0.sort_by_key(|hit| hit.data.proved.is_none());
+        self
+    }
+
+    /// Returns the first finding, about all cases.
+    pub(super) fn joined(self) -> Vec<Finding> {
+        let cases = self.0.iter().map(|hit| hit.case.id.clone()).collect();
+        let shares = self.0.iter().map(|hit| hit.share).collect();
+        let first = self.0.into_iter().next();
+        first.map(|first| Finding { cases, shares, ..first.data }).into_iter().collect()
     }
 }
 

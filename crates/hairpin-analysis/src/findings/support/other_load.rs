@@ -10,7 +10,7 @@ use super::paired;
 
 /// Returns the counter-experiment that runs the load on a CPU other than the probe's; `None` if there is no load, if a
 /// load already runs on other CPUs, or if the placement is not `same-cpu`.
-pub(in crate::findings) fn load_elsewhere(case: &Case) -> Option<CounterExperiment> {
+pub(crate) fn load_elsewhere(case: &Case) -> Option<CounterExperiment> {
     let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
     if case.ends.placement != Placement::SameCpu
         || case.loads().is_empty()
@@ -26,7 +26,7 @@ pub(in crate::findings) fn load_elsewhere(case: &Case) -> Option<CounterExperime
 }
 
 /// Returns the counter-experiment with each load at this rate, in message bits/s; `None` if a load already has a rate.
-pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64) -> Option<CounterExperiment> {
+pub(crate) fn load_at(case: &Case, bits_per_s: f64) -> Option<CounterExperiment> {
     if case.loads().is_empty() || case.loads().iter().any(|flow| flow.load.rate_per_s().is_some()) {
         return None;
     }
@@ -43,7 +43,7 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64) -> Option<Count
 }
 
 /// Returns the counter-experiment that sets an option on the load's connection, which the probe may share.
-pub(in crate::findings) fn with_load_option(
+pub(crate) fn with_load_option(
     case: &Case,
     (name, value): (OptionName, &str),
     kind: &str,

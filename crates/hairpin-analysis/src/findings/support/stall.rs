@@ -13,20 +13,20 @@ use crate::trace::switch;
 /// Maximum time between the acknowledgment and the departure of the bytes, in ns.
 const MAX_GAP_NS: u64 = 1_500_000;
 
-pub(in crate::findings) struct Stall {
+pub(crate) struct Stall {
     /// The ends at which bytes were held: one or both, the end with more stalled exchanges first.
-    pub(in crate::findings) ends: Vec<StallAt>,
-    pub(in crate::findings) often: WaitFrequency,
-    pub(in crate::findings) writes: Figure,
-    pub(in crate::findings) segments: Figure,
+    pub(crate) ends: Vec<StallAt>,
+    pub(crate) often: WaitFrequency,
+    pub(crate) writes: Figure,
+    pub(crate) segments: Figure,
 }
 
-pub(in crate::findings) struct StallAt {
-    pub(in crate::findings) end: End,
+pub(crate) struct StallAt {
+    pub(crate) end: End,
     /// How long bytes were held in an exchange, in ns.
-    pub(in crate::findings) held_ns: Figure,
+    pub(crate) held_ns: Figure,
     /// How long the acknowledgment that released the bytes was delayed, in ns.
-    pub(in crate::findings) acknowledged_ns: Figure,
+    pub(crate) acknowledged_ns: Figure,
     exchanges: usize,
     /// The positions of the stalled exchanges in a window of requests in flight, from 1.
     places: BTreeSet<usize>,
@@ -46,7 +46,7 @@ words! {
 
 /// Detects the combined effect of Nagle's algorithm and delayed acknowledgments on a case; `None` without this
 /// effect. An end counts only if `TCP_NODELAY` and `TCP_CORK` were also off in the timed rounds.
-pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
+pub(crate) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
     if case.case.replicate != 0 {
         return None;
     }
@@ -133,7 +133,7 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 }
 
 impl Stall {
-    pub(in crate::findings) fn add_facts(&self, case: &Case, finding: Finding) -> Finding {
+    pub(crate) fn add_facts(&self, case: &Case, finding: Finding) -> Finding {
         let finding = self.often.add_facts(finding).with_if(case.path.across.is_some(), keys::TWO_HOSTS);
         let pipeline = case.primary().load.exchange().map(|exchange| exchange.pipeline as f64);
         let finding = finding.with_some(keys::PIPELINE, pipeline);

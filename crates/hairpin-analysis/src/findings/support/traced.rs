@@ -14,8 +14,8 @@ use crate::valid_rounds;
 const MAX_TRACING_EXCESS: f64 = 0.5;
 
 /// The traces of a case, one per traced round.
-pub(in crate::findings) struct Traced<'r> {
-    pub(in crate::findings) rounds: Vec<&'r TraceFigures>,
+pub(crate) struct Traced<'r> {
+    pub(crate) rounds: Vec<&'r TraceFigures>,
     /// The exchanges of each round, only with waits that count as evidence.
     exchanges: Vec<Vec<TracedExchange>>,
     /// The p50 and mean of an exchange in the timed rounds, which exclude the start of their connections.
@@ -26,7 +26,7 @@ impl<'r> Traced<'r> {
     /// Returns the traces of a case; `None` if no exchange was traced. Tracing takes time, which can cause a wait.
     /// Each exchange is therefore compared with an exchange of the untraced rounds ([`controls`]); otherwise its
     /// waits do not count.
-    pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
+    pub(crate) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
         let measured = |purpose: Purpose| -> Vec<&'r Measured> {
             let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
             rounds.filter_map(|round| valid_rounds::evidence_round(round, purpose)).collect()
@@ -48,13 +48,12 @@ impl<'r> Traced<'r> {
         any.then_some(Self { rounds, exchanges, timed_ns })
     }
 
-    /// Returns all exchanges of all rounds, each with its position in its connection, from 0.
-    pub(in crate::findings) fn exchanges(&self) -> impl Iterator<Item = (usize, &TracedExchange)> {
+    pub(crate) fn exchanges(&self) -> impl Iterator<Item = (usize, &TracedExchange)> {
         self.exchanges.iter().flat_map(|round| round.iter().enumerate())
     }
 
     /// Returns the median over rounds of the median over exchanges, with its interval; `None` without values.
-    pub(in crate::findings) fn figure(&self, of: impl Fn(&TracedExchange) -> Option<f64>) -> Option<Figure> {
+    pub(crate) fn figure(&self, of: impl Fn(&TracedExchange) -> Option<f64>) -> Option<Figure> {
         let each = |round: &Vec<TracedExchange>| median(&round.iter().filter_map(&of).collect::<Vec<_>>());
         let values: Vec<f64> = self.exchanges.iter().filter_map(each).collect();
         median_over(&values, Over::evidence(0.0))
@@ -62,7 +61,7 @@ impl<'r> Traced<'r> {
 
     /// Counts how often the wait occurred, and computes its share of the time. Uses medians if more than half of the
     /// exchanges have the wait: a mean would be dominated by a few exchanges that the machine delayed.
-    pub(in crate::findings) fn frequency(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> WaitFrequency {
+    pub(crate) fn frequency(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> WaitFrequency {
         let mut often = WaitFrequency { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
         // For each exchange with the wait: its duration minus the wait, and the share of the wait.
         let (mut without_ns, mut parts) = (Vec::new(), Vec::new());
@@ -99,23 +98,22 @@ impl<'r> Traced<'r> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::findings) struct WaitFrequency {
+pub(crate) struct WaitFrequency {
     /// Exchanges with the wait.
-    pub(in crate::findings) some: usize,
-    pub(in crate::findings) all: usize,
-    pub(in crate::findings) share_of_some: f64,
+    pub(crate) some: usize,
+    pub(crate) all: usize,
+    pub(crate) share_of_some: f64,
     /// The reported share of the duration of a timed exchange: from the p50 if more than half of the exchanges have
     /// the wait, otherwise from the mean.
-    pub(in crate::findings) share: f64,
+    pub(crate) share: f64,
 }
 
 impl WaitFrequency {
-    /// Returns the share of all exchanges that have the wait.
-    pub(in crate::findings) fn of_exchanges(&self) -> Figure {
+    pub(crate) fn of_exchanges(&self) -> Figure {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
 
-    pub(in crate::findings) fn add_facts(&self, finding: Finding) -> Finding {
+    pub(crate) fn add_facts(&self, finding: Finding) -> Finding {
         finding
             .with(keys::SEEN, self.some as f64)
             .with(keys::TRACED, self.all as f64)
@@ -177,10 +175,7 @@ fn span(exchange: &TracedExchange, wait: &Wait) -> (i64, i64) {
 }
 
 /// Returns the time during which a wait of that kind was in progress in the exchange, in ns; overlaps count once.
-pub(in crate::findings) fn held_ns(
-    exchange: &TracedExchange,
-    of_kind: impl Fn(&TracedExchange, &Wait) -> bool,
-) -> f64 {
+pub(crate) fn held_ns(exchange: &TracedExchange, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> f64 {
     let of_kind = exchange.waits.iter().filter(|wait| of_kind(exchange, wait));
     let mut spans: Vec<(i64, i64)> = of_kind.map(|wait| span(exchange, wait)).collect();
     spans.sort_unstable();

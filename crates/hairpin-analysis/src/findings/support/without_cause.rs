@@ -13,7 +13,7 @@ const CLEAR_SHARE: f64 = 0.1;
 /// Judges a counter-experiment that is expected to save `expected_ns` and changed the value by `effect` ns (negative:
 /// shorter). Confirmed if the interval excludes zero and at least half of the expected time is saved, refuted if the
 /// whole interval shows a smaller reduction.
-pub(in crate::findings) fn judge_reduction(kind: &str, expected_ns: f64, effect: Figure) -> Proved {
+pub(crate) fn judge_reduction(kind: &str, expected_ns: f64, effect: Figure) -> Proved {
     let threshold_ns = -MAX_SHARE_LEFT * expected_ns;
     let verdict = match (effect.low, effect.high) {
         (Some(low), _) if low > threshold_ns => REFUTED,
@@ -24,7 +24,7 @@ pub(in crate::findings) fn judge_reduction(kind: &str, expected_ns: f64, effect:
 }
 
 /// Returns the change of a value of the rounds from one case to another, and the number of paired blocks.
-pub(in crate::findings) fn change_of(
+pub(crate) fn change_of(
     run: &Run,
     cases: [&CaseSummary; 2],
     of: impl Fn(&Measured) -> Option<f64>,
@@ -40,7 +40,7 @@ pub(in crate::findings) fn change_of(
 
 /// Like [`judge_reduction`], for the change of a value of the rounds from `case` to the changed case of the experiment.
 /// Needs no interval if the change saves nearly all or nearly nothing. `None` if the run lacks the changed case.
-pub(in crate::findings) fn judge_by_block(
+pub(crate) fn judge_by_block(
     run: &Run,
     case: &CaseSummary,
     experiment: &CounterExperiment,

@@ -41,7 +41,6 @@ impl Layers<'_> {
     }
 }
 
-/// Whether the receiver's window has no room for the next segment.
 fn is_window_closed(sample: &SocketSample) -> bool {
     let segment_bytes = (sample.unacked_bytes / sample.unacked_segments.max(1)).max(1);
     sample.send_window_bytes.saturating_sub(sample.unacked_bytes) < sample.not_sent_bytes.min(segment_bytes)
