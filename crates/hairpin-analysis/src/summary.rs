@@ -301,7 +301,8 @@ mod tests {
                 case.flows.push(Flow { id: id.into(), ..Flow::stream("tcp", 100, Direction::Up) });
             }
         });
-        let mut measured = Measured { flows: case.flows.iter().map(FlowRecord::of).collect(), ..Measured::default() };
+        let flows = case.flows.iter().map(FlowRecord::of).collect();
+        let mut measured = Measured { flows, ends: vec![EndReport::default()], ..Measured::default() };
         measured.primary_mut().figures.samples = 1;
         assert_eq!(reasons(&case, true, &[], &[&measured]).len(), 0);
         measured.flows[1].ledger = Ledger { sent: 2, unexplained: 2, ..Ledger::default() };

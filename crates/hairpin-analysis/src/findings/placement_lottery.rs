@@ -93,7 +93,7 @@ fn observed_placement(measured: &Measured) -> Option<Seen> {
 #[cfg(test)]
 mod tests {
     use hairpin_model::trace::End;
-    use hairpin_model::{Case, EndReport};
+    use hairpin_model::{Case, EndReport, FlowRecord};
 
     use super::*;
     use crate::fixture::links::between_hosts;
@@ -120,7 +120,7 @@ mod tests {
         let placement = |client: &[usize], server: &[usize]| {
             let end = |role, cpus: &[usize]| EndReport { role, seen_cpus: cpus.to_vec(), ..EndReport::default() };
             let ends = vec![end(End::Client, client), end(End::Server, server)];
-            observed_placement(&Measured { ends, ..Measured::default() })
+            observed_placement(&Measured { flows: vec![FlowRecord::default()], ends, ..Measured::default() })
         };
         assert!(placement(&[0], &[0]) == Some(Seen::SameCpu));
         assert!(placement(&[0, 1], &[0, 1]) == Some(Seen::SameCpu), "both moved to the same CPU");
