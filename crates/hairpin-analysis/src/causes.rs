@@ -5,7 +5,6 @@ use hairpin_model::exchange_state::ExchangeState;
 
 use crate::findings;
 
-/// Returns all states, without unions, each with the codes of the findings that explain it.
 pub fn causes() -> impl Iterator<Item = (ExchangeState, Vec<&'static str>)> {
     let states = ExchangeState::ALL.iter().copied().filter(|state| state.members().is_empty());
     states.map(|state| {

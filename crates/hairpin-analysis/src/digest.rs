@@ -27,9 +27,7 @@ struct DigestOfCase {
     idle: Latencies,
     /// Release jitter of a control loop.
     jitter: Latencies,
-    /// Sampled round trips.
     trips: Option<TripsOfCase>,
-    /// Messages above the bound.
     exceedances: Exceedances,
 }
 

@@ -51,7 +51,6 @@ pub(crate) fn figures(samples: &Samples, link: &LinkRecord, in_order: bool) -> O
     })
 }
 
-/// Returns the measured messages that were answered by `until_ns`, in sending order.
 fn messages(samples: &Samples, until_ns: u64) -> Vec<Message> {
     let rows = (samples.warm_up..samples.kept()).filter(|row| samples.fate[*row] != Fate::Lost);
     let message = |row: usize| Message {
@@ -64,7 +63,6 @@ fn messages(samples: &Samples, until_ns: u64) -> Vec<Message> {
     messages
 }
 
-/// Returns the time up to which the drops of both directions are listed individually.
 fn listed_until_ns(link: &LinkRecord, began_ns: u64) -> u64 {
     let last = |direction: &DirectionRecord| direction.drops.last().map_or(0, |drop: &DroppedPacket| drop.dropped_ns);
     let cut_short = directions(link).into_iter().filter(|direction| direction.drops_unlisted > 0);

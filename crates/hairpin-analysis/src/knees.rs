@@ -18,7 +18,6 @@ fn sweep(case: &Case) -> Option<Case> {
     (is_plain && matches!(case.primary().load, Load::Offered { .. })).then(|| case.without_rate())
 }
 
-/// Whether the case shows if its rate is delivered: its figures are valid, or its sender did not reach the rate.
 fn decides_its_rate(row: &CaseSummary) -> bool {
     let delivered = row.one_way().and_then(|one_way| one_way.arrived_whole());
     match delivered {

@@ -204,7 +204,6 @@ impl Lost {
     }
 }
 
-/// Judges rounds whose only figure is a rate, by the share of their time that was lost.
 fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
     let lost: Vec<Lost> = rounds.iter().map(|(_, measured)| Lost::of(measured)).collect();
     let waking_share = lost.iter().map(Lost::waited_share).fold(MAX_WAKING_SHARE, f64::min);

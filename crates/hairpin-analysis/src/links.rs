@@ -58,12 +58,10 @@ pub(crate) fn line_without<'l>(link: &'l LinkSummary, stage: &str) -> Option<&'l
     stages(link).filter(|one| one.stage == stage).find_map(|one| one.line_without.as_deref())
 }
 
-/// Returns the link specification with CoDel in its queues; `None` if every queue has CoDel.
 pub(crate) fn line_with_codel(link: &LinkSummary) -> Option<&str> {
     stages(link).find_map(|one| one.line_with_codel.as_deref())
 }
 
-/// Whether `line` is the link specification without one of its stages.
 pub(crate) fn lacks_a_stage(link: &LinkSummary, line: &str) -> bool {
     stages(link).any(|one| one.line_without.as_deref() == Some(line))
 }

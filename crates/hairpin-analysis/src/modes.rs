@@ -147,7 +147,6 @@ impl Bins {
         bin.saturating_sub(SMOOTHING_REACH)..(bin + SMOOTHING_REACH + 1).min(self.counts.len())
     }
 
-    /// Returns the mean latency of the messages around the bin, in ns.
     fn location(&self, bin: usize) -> f64 {
         let messages: f64 = self.counts[self.window(bin)].iter().sum();
         self.sums[self.window(bin)].iter().sum::<f64>() / messages.max(1.0)

@@ -69,7 +69,6 @@ fn keep_only_probe(measured: &mut Measured) {
     measured.ends.iter_mut().for_each(|end| end.flow = FlowId::default());
 }
 
-/// Changes the round as if the probe had been measured in that phase only.
 fn in_phase(measured: &mut Measured, phase: Phase) {
     let span = measured.phases.take().map(|spans| *spans.get(phase)).unwrap_or_default();
     measured.duration_ns = span.until_ns.saturating_sub(span.from_ns);

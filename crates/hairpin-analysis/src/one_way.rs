@@ -93,7 +93,6 @@ pub(crate) fn cpu_seconds_per_gb(measured: &Measured, role: End) -> Option<f64> 
     received.filter(|bytes| *bytes > 0).map(|bytes| cpu_ns as f64 / bytes as f64)
 }
 
-/// Returns the number of messages that an end sent or received after the warm-up.
 fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
     let sends = (flow.direction == Direction::Up) == (role == End::Client);
     if sends {
@@ -126,7 +125,6 @@ pub(crate) fn system_calls_per_message(flow: &Flow, measured: &Measured, role: E
     (messages > 0).then_some(calls as f64 / messages as f64)
 }
 
-/// Returns the number of messages that an end sent or received, including the warm-up.
 fn messages_of_load(flow: &Flow, measured: &Measured, role: End) -> Option<u64> {
     let warm_up = measured.end(&flow.id, role)?.warm_up_messages?;
     Some(messages(measured.flow(&flow.id)?, flow, role).saturating_add(warm_up))

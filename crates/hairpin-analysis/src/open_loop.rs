@@ -63,7 +63,6 @@ pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
     by_length.max(by_lag).min(asked_per_s)
 }
 
-/// Returns the median share of the requested rate that was sent; `None` in a closed loop or without rounds.
 pub fn share_reached(case: &Case, rounds: &[&Measured]) -> Option<f64> {
     let asked = case.primary().load.rate_per_s()?;
     let shares: Vec<f64> = rounds.iter().map(|measured| sent_per_s(asked, measured) / asked).collect();

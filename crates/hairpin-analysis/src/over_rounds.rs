@@ -77,7 +77,6 @@ impl<'r> OverRounds<'r> {
         Some(Figure { why, ..figure })
     }
 
-    /// Returns the figures of a flow's percentiles; `None` if no round has them.
     pub(crate) fn latencies(
         &self,
         flow: &FlowId,

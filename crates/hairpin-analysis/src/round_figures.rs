@@ -94,7 +94,6 @@ fn course(measured: &mut [u64]) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the median, reordering the values; `None` without values.
 fn median_of(values: &mut [u64]) -> Option<f64> {
     let (upper, even) = (values.len() / 2, values.len().is_multiple_of(2));
     if values.is_empty() {

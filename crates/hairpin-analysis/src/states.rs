@@ -80,7 +80,6 @@ fn ends(measured: &Measured) -> impl Iterator<Item = (Option<usize>, Probe)> {
     [probe(measured.client()), measured.server().and_then(probe)].into_iter().flatten()
 }
 
-/// Returns the lower quartile of the probe times on each CPU, in ns.
 fn usual_probe_ns(rounds: &[RoundRecord]) -> BTreeMap<Option<usize>, f64> {
     let mut readings: BTreeMap<Option<usize>, Vec<f64>> = BTreeMap::new();
     for (cpu, probe) in rounds.iter().filter_map(RoundRecord::measured).flat_map(ends) {

@@ -169,7 +169,6 @@ fn round_point(Judged { round, measured, why_tail, .. }: &Judged<'_>, states: &S
     }
 }
 
-/// Summarizes the ends over the rounds; only the client if nothing was measured.
 fn ends(case: &Case, over_rounds: &OverRounds, measured: &[&Measured]) -> Vec<EndSummary> {
     let all = measured.iter().flat_map(|measured| measured.ends.iter().map(|end| (&end.flow, end.role)));
     let mut which = distinct(all);

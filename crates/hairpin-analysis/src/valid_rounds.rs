@@ -55,7 +55,6 @@ pub(crate) fn timed_rounds<'r>(
     counted(judged(rounds)).into_iter().map(|judged| (judged.round, judged.measured)).collect()
 }
 
-/// Removes omitted rounds, unless the case has too few others.
 pub(crate) fn counted(judged: Vec<Judged<'_>>) -> Vec<Judged<'_>> {
     let all_shown = too_few_valid(&judged);
     judged.into_iter().filter(|judged| all_shown || judged.why.is_none()).collect()

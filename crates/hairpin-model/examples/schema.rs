@@ -2,5 +2,5 @@
 #![expect(clippy::print_stdout, reason = "a program that prints its result")]
 
 fn main() {
-    println!("{}", serde_json::Value::from(hairpin_model::document::schemas()));
+    println!("{}", serde_json::Value::from(hairpin_model::documents::schemas()));
 }

@@ -20,6 +20,7 @@ pub mod comparison;
 pub mod digest;
 mod distribution;
 pub mod document;
+pub mod documents;
 mod end_settings;
 pub mod environment;
 mod exceeds;

@@ -109,7 +109,6 @@ fn headline(group: &Group<'_>, baseline: Option<&CaseSummary>, best: &[&CaseSumm
     })
 }
 
-/// Returns the time of an exchange whose request or answer leaves in two writes, if the plan added it.
 fn in_two_writes(groups: &[Group<'_>], baseline: &CaseSummary) -> Option<Statement> {
     let writes = |row: &CaseSummary| {
         let exchange = row.case.primary().load.exchange()?;
@@ -158,7 +157,6 @@ fn other_transports(groups: &[Group<'_>], baseline: &CaseSummary) -> Option<Stat
     (!cases.is_empty()).then_some(Statement::OtherTransports { cases })
 }
 
-/// Lists the same exchange over the other paths of the run: with default options, and with the best remedy.
 fn other_paths(run: &Run, groups: &[Group<'_>], group: &Group<'_>) -> Option<Statement> {
     let of_path = |other: &Group<'_>| {
         let baseline = default_case(other)?;

@@ -28,7 +28,6 @@ fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) ->
     rows.iter().copied().find(|row| row.case == other)
 }
 
-/// Reports the gain of the largest batch over one message per call, for the fastest case of each transport.
 fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<Statement> {
     let batch = |row: &CaseSummary| row.case.primary().load.batch();
     let messages = rows.iter().map(|row| batch(row)).max().filter(|most| *most > 1)?;

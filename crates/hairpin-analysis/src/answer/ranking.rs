@@ -28,7 +28,6 @@ pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     neighbours.flat_map(of).collect()
 }
 
-/// Reports the best case with the cases near it, and the other cases of `rows` that are not separated from it.
 pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: &[Pair]) -> Vec<Statement> {
     let by = ladder::compared_by(&[best]).first().copied();
     let figure = |row: &CaseSummary| row.compared(by?);

@@ -45,7 +45,6 @@ fn fastest<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
     rows.iter().copied().min_by(|a, b| p50(a).total_cmp(&p50(b)))
 }
 
-/// Answers from all cases between two processes; without such cases, from all cases.
 fn best_and_reference(run: &Run, all: &[&CaseSummary], pairs: &[Pair]) -> Vec<Statement> {
     let between_processes = |row: &&CaseSummary| row.case.ends.kind == EndKind::Processes && row.server().is_some();
     let of_processes: Vec<&CaseSummary> = all.iter().copied().filter(between_processes).collect();

@@ -66,7 +66,6 @@ fn headline(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Option<Statem
     Some(Statement::Loads { cases, least, most })
 }
 
-/// Reports goodput and responsiveness of a single load, or the responsiveness under each of several loads.
 fn loads(loaded: &[&CaseSummary]) -> Option<Statement> {
     let has_rpm =
         |row: &&CaseSummary| row.under_load.as_ref().is_some_and(|figures| figures.responsiveness_rpm.is_some());

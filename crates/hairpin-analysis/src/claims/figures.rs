@@ -183,7 +183,6 @@ pub(super) fn unpaired_blocks(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run)
     blocks.into_iter().map(|(block, value)| (u32::MAX - block, value)).collect()
 }
 
-/// Returns a figure in its base unit with the bounds by which it is judged.
 fn bounded(row: RunRow<'_>, name: FigureName, alpha_share: f64) -> Result<Bounded, Box<Judgement>> {
     let figure = figure(row, name)?;
     let alpha = row.1.plan.alpha;

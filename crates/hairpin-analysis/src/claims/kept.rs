@@ -18,7 +18,6 @@ pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgeme
     Ok(no_figure(verdict, Reason::Kept { case, reported: held, absent, options, timer_slack_ns }))
 }
 
-/// Returns the timer slack of the client as requested and as granted.
 fn timer_slack_ns(case: &CaseSummary) -> Option<[u64; 2]> {
     let granted = fact::number(&case.client().facts, fact_names::TIMER_SLACK_NS)?;
     Some([case.case.ends.timer_slack_ns?, granted as u64])

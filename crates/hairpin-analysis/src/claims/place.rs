@@ -35,7 +35,6 @@ pub(super) fn equal_range(margin: f64) -> [f64; 2] {
     [1.0 / (1.0 + margin), 1.0 + margin]
 }
 
-/// Returns the verdict on whether a ratio is above 1, or equal within the margin.
 pub(super) fn direction(bounds: Option<(f64, f64)>, margin: f64) -> Verdict {
     match bounds {
         Some(_) if locate(bounds, equal_range(margin)) == Place::Inside => Verdict::Equal,

@@ -26,7 +26,6 @@ pub(super) fn exceeds(case: &CaseSummary, alpha: f64) -> Result<WithBounds, Box<
     Ok((figure, (low, high)))
 }
 
-/// Returns the case with the period that the search found, confirmed or not.
 pub(super) fn found_case<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSummary, Box<Judgement>> {
     let found = run.periodic.as_ref().and_then(|found| found.case.as_ref());
     let Some(case) = found.and_then(|id| run.cases.iter().find(|case| case.id == *id)) else {

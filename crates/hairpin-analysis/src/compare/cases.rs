@@ -99,7 +99,6 @@ impl<'c> Compared<'c> {
     }
 }
 
-/// Returns the uncorrected verdict on two cases of one run, by the judged figure.
 pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Verdict {
     let judged = ladder::compared_by(&[baseline, candidate]).first();
     judged.map_or(Verdict::CannotTell, |figure| pointwise_by(*figure, baseline, candidate, alpha))

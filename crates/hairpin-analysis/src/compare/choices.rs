@@ -103,7 +103,6 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
     choices
 }
 
-/// Returns the choices of a load. A closed loop and an open loop count as the same load at different rates.
 fn load_choices(load: &Load) -> Vec<(Subject, String)> {
     let (kind, rate) = match load {
         Load::PingPong { .. } => ("round trip", "closed loop".to_owned()),

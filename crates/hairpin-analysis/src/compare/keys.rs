@@ -69,7 +69,6 @@ impl Keys {
         (choices, row.case.replicate)
     }
 
-    /// Returns the label of a pair: the words that the labels of both cases have.
     pub(super) fn label(&self, baseline: &CaseSummary, candidate: &CaseSummary) -> String {
         if self.changed.is_none() {
             return baseline.label.clone();

@@ -85,7 +85,6 @@ fn verdict(figure: ComparedBy, logarithm: f64, is_significant: bool) -> Verdict 
     }
 }
 
-/// Returns the resolution of the figure at this value, as a share; 0 for rates, which are counted over time.
 fn resolution_share(figure: ComparedBy, value: f64) -> f64 {
     if figure.more_is_better() { 0.0 } else { step_share(value) }
 }

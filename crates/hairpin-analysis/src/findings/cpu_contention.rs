@@ -80,7 +80,6 @@ pub(super) fn detect(run: &Run, case: &CaseSummary) -> Option<Finding> {
     })
 }
 
-/// Returns the change of the mean latency under load if the load moves to another CPU, in ns; `None` if not measured.
 fn change_elsewhere_ns(run: &Run, case: &CaseSummary, check: &CounterExperiment) -> Option<Figure> {
     let elsewhere = sibling_of(run, &check.pair.as_ref()?[1])?;
     Some(change_of(run, [case, elsewhere], mean)?.0)

@@ -23,7 +23,6 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum share of the messages that waited to report.
 const MIN_SHARE: f64 = 0.01;
 
-/// The mean wait for other streams over all messages of a round, in ns.
 fn mean_wait_ns(measured: &Measured) -> Option<f64> {
     let [timed, _, waited_ns] = blocked(measured.primary().received.as_ref()?)?;
     Some(waited_ns as f64 / timed as f64)

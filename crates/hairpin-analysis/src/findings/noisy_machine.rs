@@ -103,7 +103,6 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Vec<Key> {
     all.into_iter().filter(|(_, is_seen)| *is_seen).map(|(sign, _)| sign).collect()
 }
 
-/// Whether the server ran on another machine and so used none of the client's CPUs.
 fn server_is_elsewhere(run: &Run) -> bool {
     run.host(End::Server).is_some_and(|server| server.boot_id != run.environment().boot_id)
 }

@@ -61,7 +61,6 @@ pub(super) fn unsent_delay_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
     median_of(run, case, |measured| Some(unsent_bytes(measured)? * 1e9 / rate(measured)?))
 }
 
-/// Whether the program already limits its unsent data.
 pub(super) fn is_bounded(case: &Case) -> bool {
     case.loads().iter().any(|load| load.options.get(OptionName::NotsentLowat).is_some())
 }

@@ -54,7 +54,6 @@ const DETECTION: [(Key, &str); 4] = [
     (keys::LOSS_PROBES, fact_names::LOSS_PROBES),
 ];
 
-/// The cost of the drops of all rounds.
 #[derive(Default)]
 struct DropEffect {
     dropped: u64,

@@ -89,7 +89,6 @@ fn wait_per_cycle_ns(measured: &Measured) -> Option<f64> {
     (cycles > 0).then(|| waited_in_flow_ns(measured).sum::<u64>() as f64 / cycles as f64)
 }
 
-/// A real-time policy, or other CPUs where the kernel refuses it.
 fn check_of_loop(case: &Case) -> CounterExperiment {
     if case.ends.scheduling != Scheduling::Other || case.ends.waiting == Waiting::Spin {
         return paired(OTHER_CPUS, [case.clone(), elsewhere(case)]);

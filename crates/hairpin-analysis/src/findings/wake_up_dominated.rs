@@ -41,7 +41,6 @@ struct VariantWithoutWake<'r> {
     change: Change,
 }
 
-/// The evidence from the case's siblings in the run.
 struct Waking<'r> {
     strongest: VariantWithoutWake<'r>,
     others: Vec<VariantWithoutWake<'r>>,
@@ -114,7 +113,6 @@ fn by_budget(run: &Run) -> Vec<Finding> {
     found.collect()
 }
 
-/// Returns the advised changes, without those that were ruled out and those that need one host.
 fn advice(deep_idle_ruled_out: bool, case: &Case) -> Vec<&'static str> {
     let awake = (!deep_idle_ruled_out).then_some("awake");
     let one_cpu = case.host().is_none().then_some("one-cpu");

@@ -30,7 +30,6 @@ impl Extent {
         }
     }
 
-    /// Converts a time to one relative to the start of the exchange.
     pub(super) fn time(&self, at_ns: u64) -> i64 {
         signed(at_ns) - signed(self.began_ns)
     }
@@ -108,7 +107,6 @@ impl Reading<'_> {
         least_ns.max(self.trace.clock_error_ns.saturating_mul(10))
     }
 
-    /// Returns a wait if the server program had read the whole request but started its answer late.
     fn server_program(&self, extent: &Extent) -> Option<ConnectionWait> {
         let [out, back] = &self.directions;
         let read = out.reads_with(&extent.request).iter().find(|call| call.end_byte >= extent.request.end)?;
@@ -174,7 +172,6 @@ impl Reading<'_> {
     }
 }
 
-/// Finds pure acknowledgments that left long after the acknowledged data had arrived.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<ConnectionWait> {
     let late = |ack: &Ack| delay(direction, ack, travel_ns).filter(|waited| is_late(ack, waited));
     direction.acks.iter().filter_map(late).collect()

@@ -152,7 +152,6 @@ fn call_event(extent: &Extent, end: End, call: &Call) -> Event {
     }
 }
 
-/// Returns the events of a packet: usually one; a segment can also carry a FIN.
 fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
     let event = |kind, from: End, first_byte, end_byte| Event {
         at_ns: extent.time(packet.at_ns),

@@ -8,7 +8,6 @@ use crate::compare::{as_ratio, by_block, difference_by_block};
 use crate::statistics::interval::{Over, span_s};
 use crate::valid_rounds;
 
-/// Summarizes a case's traced rounds; `None` if no round was traced.
 pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
     let is_saved = |figures: &TraceFigures| matches!(figures.capture, Capture::Saved { .. });
     // The last round with saved packets, or else the last traced round.

@@ -49,7 +49,6 @@ fn judge_window(peer: &Peer) -> Option<Judged<'_>> {
     Some(judged.with_actor_in(&STATES).with(evidence::ROUND_TRIP_NS, peer.round_trip_ns().map(|ns| ns as f64)))
 }
 
-/// Whether the queues of the path make its round trips much longer than the shortest.
 pub(super) fn is_path_full(peer: &Peer) -> bool {
     let [loaded_ns, shortest_ns] = [loaded_round_trip_ns(peer), peer.round_trip_ns().map(|ns| ns as f64)];
     let Some((loaded_ns, shortest_ns)) = loaded_ns.zip(shortest_ns) else { return false };

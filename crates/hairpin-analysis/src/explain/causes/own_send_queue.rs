@@ -89,7 +89,6 @@ fn any_waits_ns(messages: &[&Written]) -> f64 {
     sum_ns
 }
 
-/// Returns what the program wrote between samples and the kernel has sent since.
 fn written(samples: &[SocketSample]) -> Vec<Written> {
     let (mut all, mut open) = (Vec::new(), VecDeque::new());
     let mut last: Option<(u64, u64)> = None;

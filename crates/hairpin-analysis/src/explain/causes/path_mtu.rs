@@ -25,7 +25,6 @@ const MIN_MTU_V6: u64 = 1_280;
 /// Minimum number of times that a packet is sent without an acknowledgment until chance is excluded.
 const MIN_SENT: u64 = 4;
 
-/// Packets of a direction that were never acknowledged.
 struct NeverArrived {
     from: End,
     /// Length of the smallest of them, on the interface.

@@ -49,7 +49,6 @@ fn judge_bursts(peer: &Peer) -> Option<Judged<'_>> {
     Some(judged.with(evidence::RATE_BYTES_PER_S, per_s))
 }
 
-/// Judges the time that exchanges which follow each other spend on the path.
 fn judge_sequence(peer: &Peer) -> Option<Judged<'_>> {
     let round_trip_ns = peer.round_trip_ns().filter(|_| peer.is_path_long())?;
     let follows = |connection: &Connection, exchange: &Exchange| {

@@ -48,7 +48,6 @@ struct Held {
     is_window_full: bool,
 }
 
-/// Returns the held segments of an exchange, in the order in which they left.
 fn held(connection: &Connection, exchange: &Exchange) -> Vec<Held> {
     if connection.packets().is_empty() {
         return exchange.spans_in(&STATES).filter_map(|span| held_by_samples(connection, exchange, span)).collect();

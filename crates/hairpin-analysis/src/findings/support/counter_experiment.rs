@@ -24,7 +24,6 @@ pub(crate) fn longer_run(case: &Case) -> CounterExperiment {
     experiment
 }
 
-/// Returns a counter-experiment with two cases that differ in exactly one thing.
 pub(crate) fn paired(kind: &str, pair: [Case; 2]) -> CounterExperiment {
     CounterExperiment { pair: Some(Box::new(pair.clone())), ..counter_experiment(kind, pair) }
 }
@@ -50,7 +49,6 @@ pub(crate) fn kept_awake(case: &Case) -> Case {
     case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
 }
 
-/// Whether the case requires both ends on one host.
 pub(crate) fn needs_one_host(case: &Case) -> bool {
     let is_of_one = |flow| {
         let ends = case.ends_of(flow);

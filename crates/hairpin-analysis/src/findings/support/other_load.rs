@@ -25,7 +25,6 @@ pub(crate) fn load_elsewhere(case: &Case) -> Option<CounterExperiment> {
     Some(paired(LOAD_ELSEWHERE, [case.clone(), elsewhere]))
 }
 
-/// Returns the counter-experiment with each load at this rate, in message bits/s; `None` if a load already has a rate.
 pub(crate) fn load_at(case: &Case, bits_per_s: f64) -> Option<CounterExperiment> {
     if case.loads().is_empty() || case.loads().iter().any(|flow| flow.load.rate_per_s().is_some()) {
         return None;

@@ -159,7 +159,6 @@ fn controls(traced: &[&TraceFigures], untraced: &[&[f64]], in_flight: u64) -> Ve
     all
 }
 
-/// Returns the exchange with only those waits that also occur without tracing.
 fn filter_waits(exchange: &TracedExchange, untraced_ns: Option<f64>) -> TracedExchange {
     let excess_ns = untraced_ns.map_or(f64::INFINITY, |untraced_ns| exchange.duration_ns as f64 - untraced_ns);
     let counts = |wait: &&Wait| {
