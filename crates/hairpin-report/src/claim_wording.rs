@@ -29,7 +29,6 @@ pub(crate) fn published(of: &Published) -> String {
     }
 }
 
-/// Returns a published number or a bound in all its digits.
 pub(crate) fn exact(number: f64, unit: &str) -> String {
     if unit == SHARE { format!("{} %", exact_percent(number)) } else { format!("{number} {unit}") }
 }
@@ -39,7 +38,6 @@ pub(crate) fn exact_percent(share: f64) -> String {
     format!("{}", (share * 1e8).round() / 1e6)
 }
 
-/// Returns the measured value without its interval.
 pub(crate) fn measured(of: &Judgement) -> String {
     match (of.measured, &of.measured_unit) {
         (Some(figure), Some(unit)) => quantity(figure.value, unit),
@@ -145,7 +143,6 @@ pub(crate) fn refuted_alone(comparisons: u64) -> String {
     format!("refuted alone, but not after the correction for {}", counted(comparisons, "comparison"))
 }
 
-/// Returns why a row's figure has no interval, if it has none.
 fn no_interval(row: &JudgedRow) -> Option<String> {
     let measured = row.judgement.measured.filter(|measured| measured.interval().is_none())?;
     let why = measured.why.map_or("too few rounds count", why_no_interval);
@@ -169,7 +166,6 @@ fn is_published(of: &Bound, published: &Value) -> bool {
     }
 }
 
-/// Returns the condition that the rule of a row sets for its figure, if it is a bound.
 fn condition(row: &JudgedRow) -> Option<String> {
     match measured_reason(row)? {
         Reason::Compared { bound: of, .. } => Some(bound(of, row.judgement.measured_unit.as_deref()?)),
@@ -181,7 +177,6 @@ fn condition(row: &JudgedRow) -> Option<String> {
     }
 }
 
-/// Returns the rule of a row, with its condition, reason and date.
 pub(crate) fn rule(row: &JudgedRow) -> Option<String> {
     let (because, changed) = row.rule_because.as_ref().zip(row.rule_changed.as_ref())?;
     let condition = condition(row).map_or_else(String::new, |condition| format!("{condition}; "));
@@ -202,7 +197,6 @@ pub(crate) fn subject(row: &JudgedRow) -> Option<String> {
     }
 }
 
-/// Returns the reason for a verdict as a sentence.
 pub(crate) fn why(of: &Judgement) -> String {
     let why = of.why.trim_end();
     if why.is_empty() || why.ends_with(['.', ')']) { why.to_owned() } else { format!("{why}.") }
@@ -223,13 +217,11 @@ const HEADLINES: [(Headline, [&str; 3]); 10] = [
     (Headline::NotYet, ["Not yet", "Not yet", "without an experiment yet"]),
 ];
 
-/// Returns the words of a headline, alone and in the overview.
 pub(crate) fn headline(of: Option<Headline>) -> [&'static str; 2] {
     let known = HEADLINES.iter().find(|(headline, _)| Some(*headline) == of);
     known.map_or(["Not tested"; 2], |(_, [alone, brief, _])| [alone, brief])
 }
 
-/// Returns the headline of a claim, with the condition if it holds only under one.
 pub(crate) fn headline_of(claim: &JudgedClaim) -> String {
     match (&claim.only_if, claim.headline) {
         (Some(knob), Some(Headline::HoldsOnlyIf)) => format!("Holds only if {} is {}", knob.name, knob.value),
@@ -281,7 +273,6 @@ pub(crate) fn row_name(row: &JudgedRow) -> &str {
     if row.name.is_empty() { row.axis.word() } else { &row.name }
 }
 
-/// Returns where the claim is found: author, title, publisher, address, date of retrieval and quotation.
 pub(crate) fn source(of: &Source) -> String {
     let known = [&of.author, &of.title, &of.publisher, &of.url].into_iter().filter(|part| part.as_str() != "unknown");
     let known: Vec<&str> = known.map(String::as_str).collect();
@@ -387,13 +378,11 @@ impl Picture {
     }
 }
 
-/// Returns a warning for the top of an incomplete report.
 pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
     (report.state != State::Complete)
         .then_some("PARTIAL: ended by the user; claims whose runs were not executed have no verdict (hint: repeat the command with --out FOLDER).")
 }
 
-/// Returns the machine, the duration and the seed, if known.
 pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     let (runs, took) = (report.runs.len() as u64, quantities::duration(report.duration_ns as f64));
     let ran = report.seed.map(|seed| format!("{} in {took}, seed {seed}", counted(runs, "run")));
@@ -416,7 +405,6 @@ pub(crate) fn warnings(of: &[String]) -> String {
     of.iter().map(|warning| findings::title(warning)).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the congestion controls of the streams that a claim used; empty if it used none.
 pub(crate) fn congestion(of: &JudgedClaim) -> String {
     let controls = joined(&of.congestion_controls);
     if controls.is_empty() { controls } else { format!("streams had the congestion control {controls}") }

@@ -20,11 +20,9 @@ pub(crate) struct Column {
     pub(crate) value: Value,
 }
 
-/// How to read a column from a case.
 pub(crate) enum Value {
     Words(fn(&CaseSummary) -> String),
     Count(fn(&CaseSummary) -> u64),
-    /// A number without an interval.
     Number(Unit, fn(&CaseSummary) -> Option<f64>),
     Figure(Unit, fn(&CaseSummary) -> Option<Figure>),
 }
@@ -63,7 +61,6 @@ impl Column {
         Self::of(name, name, Value::Number(unit, of))
     }
 
-    /// Sets titles that differ from the name.
     const fn titled(self, titles: &'static str) -> Self {
         Self { titles, ..self }
     }
@@ -107,8 +104,6 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Column> {
     ALL.iter().copied().flatten()
 }
 
-/// # Panics
-/// If the name is unknown.
 pub(crate) fn by_name(name: &str) -> &'static Column {
     all().find(|column| column.name == name).expect("column names are constants of this crate")
 }
@@ -399,7 +394,6 @@ fn phases(row: &CaseSummary) -> Option<&PhasesOfCase> {
     Some(&row.under_load.as_ref()?.phases)
 }
 
-/// Returns the depth of the queue during the loaded phase.
 fn queue(row: &CaseSummary) -> Option<QueueBytes> {
     phases(row)?.loaded.queue_bytes
 }

@@ -56,7 +56,6 @@ pub struct SamplesTable<W: Write> {
 }
 
 impl<W: Write> SamplesTable<W> {
-    /// Writes the header.
     pub fn new(into: W) -> std::io::Result<Self> {
         let mut writer = csv::Writer::from_writer(into);
         let names = ROUND_COLUMNS.iter().map(|(name, _)| *name).chain(COLUMNS.iter().map(|column| column.name));

@@ -100,7 +100,6 @@ fn name(row: &CaseSummary) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Maximum number of names or files in a line.
 const MAX_LISTED: usize = 4;
 
 /// Returns notes on captures: saved captures by file, skipped captures by reason. True marks lost data.
@@ -134,7 +133,6 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     notes
 }
 
-/// Returns why a capture has no file, from the save errors of the run.
 fn why_unsaved(run: &Run) -> String {
     let causes: Vec<String> = run.unsaved.iter().map(|failure| failure.cause.clone()).collect();
     match causes.as_slice() {

@@ -5,10 +5,9 @@ use hairpin_model::quantities::{DASH, byte_rate, bytes, count, counted, duration
 use hairpin_model::trace::End;
 use hairpin_model::{
     Cause, CauseText, ExplainedCause, ExplainedConnection, Explanation, FactValue, RangeNs, StateUnion, Tier,
-    VantagePoint,
+    VantagePoint, fact,
 };
 
-/// Writes the texts of an explanation.
 pub fn write_explanation(explanation: &mut Explanation) {
     for cause in &mut explanation.causes {
         let words = Words { cause };
@@ -152,7 +151,6 @@ const TEXTS: &[(Cause, &str, &str)] = &[
     ),
 ];
 
-/// The facts of a cause, in words.
 struct Words<'c> {
     cause: &'c ExplainedCause,
 }
@@ -167,11 +165,7 @@ impl Words<'_> {
     }
 
     fn word(&self, name: &str) -> Option<&str> {
-        let fact = self.cause.evidence.iter().find(|fact| fact.name == name)?;
-        match &fact.value {
-            FactValue::Word(word) => Some(word),
-            FactValue::Number(_) => None,
-        }
+        fact::word(&self.cause.evidence, name)
     }
 
     fn time(&self, name: &str) -> String {
@@ -367,7 +361,6 @@ fn saved(range: &RangeNs) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// Returns what the evidence shows, and what it cannot show.
 fn evidence(explanation: &Explanation) -> (Vec<String>, Vec<String>) {
     let (tier, packets) = (explanation.tier, &explanation.packets);
     let mut seen = Vec::new();

@@ -50,7 +50,6 @@ fn interface(one: &Interface) -> String {
     if about.is_empty() { one.name.clone() } else { format!("{} ({})", one.name, about.join(", ")) }
 }
 
-/// Returns the properties of an interface as pairs of name and value.
 pub(crate) fn rows(one: &Interface) -> Vec<(String, String)> {
     let of = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
     let own = [

@@ -7,13 +7,10 @@ use hairpin_model::{CaseSummary, LatenessNs, LinkSummary, PacketCounts, Run, pat
 
 pub(crate) struct Link<'r> {
     pub(crate) name: &'r str,
-    /// The profile as one line.
     pub(crate) line: &'r str,
-    /// The cases that use the link.
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
-/// Returns the emulated links in plan order.
 pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let by_line = grouped(emulated.map(|row| (row.case.path.link.as_str(), row)));
@@ -50,7 +47,6 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
 /// Returns rounds that do not count because of the link: `12 rounds do not count: udp block same-cpu 10, tcp block
 /// same-cpu 2 (round 0: the emulator was late by 118 us at p50, bound 100 us; and 11 more)`. True if a case is invalid.
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
-    /// Maximum reasons listed.
     const MAX_LISTED: usize = 2;
     let each = link.rows.iter().filter_map(|row| Some((*row, &row.path.relay.as_ref()?.rounds_left_out)));
     let rows: Vec<(&CaseSummary, &Vec<String>)> = each.filter(|(_, left_out)| !left_out.is_empty()).collect();
@@ -95,7 +91,6 @@ pub(crate) fn account(link: &Link<'_>) -> Option<(bool, String)> {
     Some((all.unexplained() == 0, parts.join(", ")))
 }
 
-/// Returns packet counts as text: packets in, packets out, drops, and all other counts above zero.
 pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
     let count = quantities::count;
     let mut parts =

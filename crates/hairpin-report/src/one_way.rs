@@ -85,7 +85,6 @@ impl Shared {
         row.flows.iter().map(named).collect()
     }
 
-    /// Returns the words that name a case: its series and the varied quantity.
     pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
         let mut words = self.series(row);
         words.extend(match &row.case.primary().load {
@@ -112,13 +111,11 @@ pub(crate) fn common_words(names: &[Vec<String>]) -> Vec<String> {
     words
 }
 
-/// Returns the first word of a name, and the other words that are not shared.
 pub(crate) fn own_words<'n>(name: &'n [String], shared: &[String]) -> Vec<&'n str> {
     let own = name.iter().enumerate().filter(|(place, word)| *place == 0 || !shared.contains(word));
     own.map(|(_, word)| word.as_str()).collect()
 }
 
-/// Returns the direction of messages, as text.
 fn way(row: &CaseSummary) -> &'static str {
     match distinct(row.case.flows.iter().map(|flow| flow.direction))[..] {
         [Direction::Up] => "client to server",
@@ -160,7 +157,6 @@ pub(crate) struct Series<'r> {
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
-/// Groups cases into series, in the order of their first cases.
 pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared: &Shared) -> Vec<Series<'r>> {
     let by_words = grouped(rows.into_iter().map(|row| (shared.series(row), row)));
     let sorted = |(words, mut rows): (Vec<String>, Vec<&'r CaseSummary>)| {
@@ -177,7 +173,6 @@ pub(crate) struct Blocks<'r> {
     pub(crate) all: Vec<Panel<'r>>,
 }
 
-/// The series of one waiting mode, placement and path.
 pub(crate) struct Panel<'r> {
     /// Waiting mode, placement and path, such as `two CPUs, blocking`.
     pub(crate) title: String,
@@ -204,7 +199,6 @@ impl<'r> Blocks<'r> {
         self.all.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.rows).copied()
     }
 
-    /// Returns the distinct values of the varied quantity, ascending.
     pub(crate) fn varied(&self) -> Vec<f64> {
         let mut values = distinct(self.rows().map(|row| varied(row).to_bits()));
         values.sort_by(|a, b| f64::from_bits(*a).total_cmp(&f64::from_bits(*b)));
@@ -232,7 +226,6 @@ pub(crate) fn pacing(run: &Run) -> Vec<String> {
     methods.into_iter().filter_map(line).collect()
 }
 
-/// A case with an offered load, and its pacing.
 struct Paced<'r> {
     row: &'r CaseSummary,
     pacing: PacingFigures,

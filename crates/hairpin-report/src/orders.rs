@@ -18,7 +18,6 @@ pub(crate) struct Order<'r> {
     pub(crate) steps: Vec<RankedCase<'r>>,
 }
 
-/// A case, and the verdict of its comparison with the previous case.
 pub(crate) struct RankedCase<'r> {
     pub(crate) verdict: Verdict,
     pub(crate) row: &'r CaseSummary,
@@ -39,7 +38,6 @@ impl Place {
     }
 }
 
-/// Explains the marks that these rankings use.
 pub(crate) fn legend(orders: &[Order<'_>]) -> &'static str {
     let has_bar = orders.iter().flat_map(Order::places).any(|place| place.mark.contains('|'));
     if has_bar {
@@ -78,7 +76,6 @@ pub(crate) fn heading(orders: &[Order<'_>]) -> &'static str {
     words(orders.first().map_or(ComparedBy::P50, |chain| chain.figure))[0]
 }
 
-/// Returns the heading of orders by this figure, and the meaning of their first place.
 fn words(figure: ComparedBy) -> [&'static str; 2] {
     match figure {
         ComparedBy::Rate => ["Which has the highest message rate", "the highest rate"],
@@ -106,7 +103,6 @@ impl<'r> Order<'r> {
         std::iter::once(self.group.clone()).chain(self.shared()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the ranks from best to worst.
     pub(crate) fn places(&self) -> Vec<Place> {
         let shared = self.shared();
         let name = |row: &CaseSummary| own_words(&row_words(row), &shared).join(" ");

@@ -57,7 +57,6 @@ fn pieces(word: &str, width: usize) -> Vec<String> {
     pieces
 }
 
-/// Returns the width in columns of a terminal.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(|letter| if is_wide(letter) { 2 } else { 1 }).sum()
 }

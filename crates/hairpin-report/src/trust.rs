@@ -68,7 +68,6 @@ pub(crate) fn until_missed(run: &Run) -> Option<String> {
         .then(|| format!("--until {text} was not reached: {label} has +-{share} (hint: a longer --at-most)"))
 }
 
-/// Returns one line per reason why figures have no interval, with a hint.
 pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     // A search measures most periods once.
     if run.plan.period_search.is_some() {

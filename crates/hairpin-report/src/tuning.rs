@@ -49,7 +49,6 @@ fn call(name: OptionName, value: &str) -> String {
     format!("setsockopt(socket, {level}, {option}, {value})")
 }
 
-/// Why a cause has no option to try.
 pub fn without_option(cause: Cause) -> String {
     format!("{cause}: no socket option changes it; `hairpin explain` says what does")
 }

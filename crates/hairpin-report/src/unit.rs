@@ -6,9 +6,7 @@ use hairpin_model::quantities::{self, DASH};
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     Time,
-    /// Per second.
     Rate,
-    /// Per second.
     ByteRate,
     Times,
     /// A part of a whole, 0 to 1.

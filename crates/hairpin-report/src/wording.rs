@@ -16,7 +16,6 @@ use hairpin_model::{
 use crate::hosts;
 use crate::links;
 
-/// Returns the warning for the top of an incomplete run.
 pub(crate) fn partial(run: &Run) -> Option<String> {
     let of = format!(
         "{} of {} were measured",
@@ -58,7 +57,6 @@ pub(crate) fn rounds(run: &Run) -> String {
     }
 }
 
-/// Returns cautions: unsaved data, failed rounds, and invalid cases.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let mut cautions = links::cautions(run);
     if let Some(cause) = not_saved(run).filter(|_| run.state != State::Running) {
@@ -106,7 +104,6 @@ pub(crate) fn busy(run: &Run) -> Option<String> {
     Some(format!("Other programs were active{of} (finding {NOISY_CODE}): figures may differ on an idle machine."))
 }
 
-/// Returns how many planned rounds were not run, and why.
 pub(crate) fn cut(run: &Run) -> Option<String> {
     let cut = counted(Some(run.plan.rounds_cut).filter(|cut| *cut > 0)?, "planned round");
     let is_unreached = run
@@ -153,7 +150,6 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     format!("A/A: {name} measured twice{found}")
 }
 
-/// Returns the names of skipped cases and transports, grouped by reason.
 pub(crate) fn skipped(run: &Run) -> Vec<(String, Vec<String>)> {
     let name = |skip: &Skipped| skip.case.clone().unwrap_or_else(|| skip.transport.clone());
     grouped(run.skipped.iter().map(|skip| (skip.reason.clone(), name(skip))))
@@ -369,10 +365,8 @@ pub fn announcement(plan: &Plan, cases: &[Case]) -> String {
     format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}{needs}", plan.seconds.ceil())
 }
 
-/// Minimum number of connections for which the needs are announced.
 const MIN_ANNOUNCED_CONNECTIONS: u32 = 100;
 
-/// Announces what the ends of round trips need for many connections, and their threads.
 fn needs_of_ends(cases: &[Case]) -> String {
     let round_trips = || cases.iter().filter(|case| matches!(case.primary().load, Load::PingPong { .. }));
     let many = || round_trips().filter(|case| case.primary().connections >= MIN_ANNOUNCED_CONNECTIONS);
@@ -398,7 +392,6 @@ fn needs_of_ends(cases: &[Case]) -> String {
     [needs, threads].into_iter().flatten().collect()
 }
 
-/// Announces a search and what a confirmation costs.
 fn searching(search: &PeriodSearchPlan) -> String {
     let (limit, periods) = (quantities::share(search.max_misses), search.confirming_periods);
     let [shortest, longest, most] =
@@ -414,7 +407,6 @@ fn searching(search: &PeriodSearchPlan) -> String {
     )
 }
 
-/// Returns name, version, commit and build in one line.
 pub(crate) fn tool_of(tool: &Tool) -> String {
     let mut line = format!("{} {}", tool.name, tool.version);
     let notes: Vec<String> = tool

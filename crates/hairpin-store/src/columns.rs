@@ -26,7 +26,6 @@ use super::limits;
 use super::pages::{self, BoundedPages, damaged};
 
 pub(super) const MERGED: &str = "samples.parquet";
-/// Maximum rows encoded or decoded at once.
 const MAX_ROWS: usize = 1 << 16;
 
 /// Returns the schema of the model's columns. Earlier versions wrote fewer columns, in another order.
@@ -329,7 +328,6 @@ fn column_index(metadata: &ParquetMetaData, name: &str) -> Option<usize> {
     metadata.file_metadata().schema_descr().columns().iter().position(|column| column.name() == name)
 }
 
-/// A column that is being read.
 struct ColumnRows<'s> {
     column: &'s Column,
     samples: &'s mut Samples,

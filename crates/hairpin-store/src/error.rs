@@ -8,15 +8,12 @@ use hairpin_model::upgrade::LoadError;
 
 use super::folder::{Folder, Refusal};
 
-/// Why a run could not be saved or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.operation, .source))]
     File { operation: &'static str, path: PathBuf, source: io::Error },
-    /// The folder holds a run already.
     #[error("{} already holds a run (hint: choose another --out; a saved run is never overwritten)", shown(.0))]
     Occupied(PathBuf),
-    /// There is no run in the folder.
     #[error("{} holds no run: {source} (hint: give the folder that contains run.json)", shown(.path))]
     NoRun { path: PathBuf, source: io::Error },
     /// `run.json` cannot be read as a run.

@@ -14,7 +14,6 @@ use super::histograms::{LOG, PACKED_COOKIE, decode_histogram};
 use super::rounds::records;
 use super::{Listing, Memory, RunFolder, StoreError, limits};
 
-/// The files that an input can contain. The input names them by index.
 const FILES: [&str; 9] = [
     "run.json",
     "rounds.jsonl",
@@ -85,7 +84,6 @@ fn reads_rounds(lines: &[u8], format: u32) -> bool {
     !rounds.is_cut_short && !rounds.records.is_empty()
 }
 
-/// Recreates the folder with the files of the input.
 fn write_files(path: &Path, input: &[u8]) {
     drop(fs::remove_dir_all(path));
     for folder in ["samples", "traces", "budgets"] {
@@ -155,7 +153,6 @@ fn check_samples(record: &RoundRecord, flow: &Flow, samples: &Samples) {
     assert!(samples.warm_up <= samples.kept());
 }
 
-/// Returns the number of samples of a flow in a round's file.
 fn kept_rows(record: &RoundRecord, flow: &Flow) -> usize {
     let Outcome::Measured(measured) = &record.outcome else { return 0 };
     let flow = measured.flow(&flow.id);

@@ -24,7 +24,6 @@ pub(super) const LOG: &str = "latency.hlog";
 /// Values in the log are in ns; readers print the interval's maximum in ms, as is customary.
 const NS_PER_MS: f64 = 1e6;
 
-/// Creates the log with its header.
 pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
@@ -77,7 +76,6 @@ fn of_flow<'s>(flow: &'s Flow, samples: &'s Samples) -> impl Iterator<Item = (&'
     quantities.filter_map(move |(quantity, histogram)| Some((flow, quantity, histogram?)))
 }
 
-/// Returns the name of a phase's latency in a tag.
 fn phase_quantity(phase: Phase) -> String {
     format!("latency-{phase}")
 }
@@ -171,7 +169,6 @@ impl Log {
 /// The header before the counts in the V2 format: cookie, length of the counts, offset, digits, lowest and highest
 /// value, ratio.
 const HEADER_BYTES: usize = 40;
-/// Cookie and length before a compressed histogram.
 const PACKED_HEADER_BYTES: usize = 8;
 /// The cookie of a V2 histogram compressed with deflate.
 pub(super) const PACKED_COOKIE: u32 = 0x1c84_9314;

@@ -25,7 +25,6 @@ pub(super) const MAX_ROUNDS_BYTES: u64 = 256 << 20;
 pub(super) const MAX_LINE_BYTES: u64 = 4 << 20;
 /// Samples of one flow in a round: the maximum of `--keep-samples`.
 pub(super) const MAX_ROUND_SAMPLES: u64 = 10_000_000;
-/// Samples of all rounds together.
 pub(super) const MAX_RUN_SAMPLES: u64 = 40_000_000;
 const MAX_CASES: usize = 2000;
 
@@ -37,7 +36,6 @@ const MAX_DIGITS: usize = 15;
 const MAX_MEMORY_BYTES: u64 = 320 << 20;
 /// Approximate memory per JSON value, in addition to its text, in bytes.
 const VALUE_BYTES: u64 = 24;
-/// Entries in one table of a record, such as loss by cause.
 const MAX_TABLE_ENTRIES: usize = 256;
 
 /// Counts the values in a JSON text. Never counts too few.
@@ -45,7 +43,6 @@ fn count_values(json: &[u8]) -> usize {
     json.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count()
 }
 
-/// Refuses a JSON text with too many values or with an integer of too many digits.
 pub(super) fn check_values(json: &[u8]) -> Result<(), String> {
     if count_values(json) > MAX_VALUES {
         return Err(format!("it has more than {MAX_VALUES} values"));
@@ -87,7 +84,6 @@ fn find_too_large(json: &[u8]) -> Option<&str> {
     None
 }
 
-/// The memory budget that all runs of a command share.
 #[derive(Debug, Default)]
 pub struct Memory(u64);
 

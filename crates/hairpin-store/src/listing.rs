@@ -18,7 +18,6 @@ pub struct SavedRun {
     pub name: String,
     /// The head of its `run.json`.
     pub head: RunHeader,
-    /// Total size of the run's files.
     pub bytes: u64,
     pub is_being_written: bool,
 }
@@ -27,7 +26,6 @@ pub struct SavedRun {
 pub struct Listing {
     /// Newest first.
     pub runs: Vec<SavedRun>,
-    /// All other entries, sorted by name.
     pub skipped: Vec<SkippedEntry>,
     pub(super) folder: Folder,
 }

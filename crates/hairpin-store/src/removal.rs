@@ -17,17 +17,14 @@ const FILES: [&str; 6] = [RUN, "rounds.jsonl", "latency.hlog", "samples.parquet"
 const FOLDERS: [(&str, &str); 5] =
     [("samples", ".parquet"), ("traces", ".json"), ("budgets", ".json"), ("captures", ".pcapng"), (LOGS, ".log")];
 
-/// Why a run was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRemoved {
-    /// The folder no longer contains the run that was listed.
     #[error("it has changed since it was listed")]
     Changed,
     #[error("it is being written")]
     BeingWritten,
     #[error("it belongs to another user")]
     OfAnotherUser,
-    /// The folder contains something that does not belong to a run.
     #[error("it contains {}, which is not a file of a run", printable::line(.0))]
     Foreign(String),
     #[error("{0}")]
@@ -57,7 +54,6 @@ impl Listing {
     }
 }
 
-/// The contents of a run's folder, all of which belong to a run.
 struct Contents {
     files: Vec<String>,
     folders: Vec<(Folder, String, Vec<String>)>,
@@ -71,7 +67,9 @@ impl Contents {
             match ending {
                 Some(ending) if entry.is_folder() => {
                     let inside = folder.subfolder(&entry.name)?;
-                    let files = list_files(&inside, &format!("{}/", entry.name), |name| is_round_file(name, ending))?;
+                    let prefix = format!("{}/", entry.name);
+                    let checked = |file| check_name(file, &prefix, |name| is_round_file(name, ending));
+                    let files = inside.entries(MAX_ENTRIES)?.into_iter().map(checked).collect::<Result<_, _>>()?;
                     contents.folders.push((inside, entry.name, files));
                 }
                 _ => contents.files.push(check_name(entry, "", |name| FILES.contains(&name))?),
@@ -88,11 +86,6 @@ impl Contents {
         }
         self.files.iter().try_for_each(|file| folder.remove(file))
     }
-}
-
-/// Returns the names of the files in a folder. Fails if a name does not match.
-fn list_files(folder: &Folder, prefix: &str, matches: impl Fn(&str) -> bool) -> Result<Vec<String>, NotRemoved> {
-    folder.entries(MAX_ENTRIES)?.into_iter().map(|entry| check_name(entry, prefix, &matches)).collect()
 }
 
 /// Returns the name of a file if it matches. A partial file of a killed process matches if its final name does.

@@ -10,7 +10,6 @@ use super::limits::{self, Memory};
 
 pub(super) const FILE: &str = "rounds.jsonl";
 
-/// Creates the file without lines.
 pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     folder.replace(FILE, b"").map_err(folder.error("write", FILE))
 }
@@ -21,7 +20,6 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord) -> Result<(), StoreE
     folder.append(FILE, line.as_bytes()).map_err(folder.error("write", FILE))
 }
 
-/// Rewrites the file atomically.
 pub(super) fn rewrite(folder: &Folder, records: &[RoundRecord]) -> Result<(), StoreError> {
     let written = folder.write(FILE, |file| {
         let mut file = BufWriter::new(file);

@@ -27,7 +27,6 @@ pub(super) const RUN: &str = "run.json";
 pub(super) const UNSAVED: &str = "unsaved.txt";
 const UNSAVED_BYTES: usize = 1024;
 
-/// An open run folder. Clones share it.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     files: Folder,
@@ -126,7 +125,6 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Records why the summary of the run could not be saved.
     pub fn note_not_saved(&self, cause: &str) {
         let mut end = cause.len().min(UNSAVED_BYTES);
         while !cause.is_char_boundary(end) {
@@ -147,7 +145,6 @@ impl RunFolder {
         rounds::rewrite(&self.files, records)
     }
 
-    /// Writes a file of the run atomically.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.files.replace(name, bytes).map_err(self.files.error("write", name))
     }

@@ -49,7 +49,6 @@ fn flows_of(record: &RoundRecord) -> &[FlowRecord] {
     }
 }
 
-/// Returns the samples file names of all flows that have one.
 fn files_of(records: &mut [RoundRecord]) -> impl Iterator<Item = &mut String> {
     let measured = records.iter_mut().filter_map(|record| match &mut record.outcome {
         Outcome::Measured(measured) => Some(measured),
@@ -58,10 +57,8 @@ fn files_of(records: &mut [RoundRecord]) -> impl Iterator<Item = &mut String> {
     measured.flat_map(|measured| &mut measured.flows).filter_map(|flow| flow.samples_file.as_mut())
 }
 
-/// The kept samples of a run, read round by round.
 pub(super) struct KeptSamples {
     folder: Folder,
-    /// Number of samples in the rounds read so far.
     samples_read: u64,
     merged: Option<SamplesFile>,
 }

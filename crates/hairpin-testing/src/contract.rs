@@ -11,7 +11,6 @@ use serde_json::Value;
 pub use checks::list;
 use checks::{Faults, latency_faults, samples_fit, sum};
 
-/// Names of string fields that are never empty.
 const NON_EMPTY: &str = "advice code cpu_model draft headline kernel link name reason transport version writes";
 
 /// Returns all faults of a run against the contract, each with its place in the object.
@@ -59,7 +58,6 @@ pub fn faults(run: &Value) -> Vec<String> {
     faults.0
 }
 
-/// Checks all strings, figures and ledgers in a value.
 fn every_value(faults: &mut Faults, place: &str, value: &Value) {
     for (number, item) in value.as_array().into_iter().flatten().enumerate() {
         every_value(faults, &format!("{place}[{number}]"), item);
@@ -172,18 +170,10 @@ pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
     faults.0
 }
 
-/// Returns an example run without faults, for tests.
-///
-/// # Panics
-/// The file is not JSON.
 pub fn example() -> Value {
     serde_json::from_str(include_str!("contract/example.json")).expect("valid JSON")
 }
 
-/// Returns the example with the value at a JSON pointer replaced.
-///
-/// # Panics
-/// The example has no value at the pointer.
 pub fn with(pointer: &str, value: Value) -> Value {
     changed(example(), pointer, value)
 }

@@ -56,7 +56,6 @@ fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completio
 /// The panic payload of a skipped test: the reason.
 struct Skipped(String);
 
-/// Ends the calling test as ignored.
 #[doc(hidden)]
 pub fn end_as_skipped(reason: String) -> ! {
     // Unlike `panic!`, `resume_unwind` does not call the panic hook, which would print a message.

@@ -40,9 +40,6 @@ macro_rules! or_skip {
 }
 
 /// Reports that a part of a test, such as one transport, cannot run here.
-///
-/// # Panics
-/// The list of skips cannot be written.
 pub fn skipped(package: &str, part: &str, reason: &str) {
     eprintln!("not tested: {package} {part}: {reason}");
     let listed = note(package, part, reason);

@@ -6,7 +6,6 @@ use hairpin_model::quantities;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     Log,
-    /// Equal distances mean equal differences.
     Linear,
 }
 
@@ -18,11 +17,9 @@ pub struct Axis {
     pub high: f64,
 }
 
-/// A labelled position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
     pub value: f64,
-    /// Position, 0 to 1.
     pub place: f64,
     pub label: String,
     /// Whether the label must be drawn, as for powers of ten and on linear axes. A narrow axis may omit other labels.
@@ -147,7 +144,6 @@ fn is_power_of_ten(value: f64) -> bool {
     (exponent - exponent.round()).abs() < 1e-9
 }
 
-/// Returns the lowest and the highest of the finite values.
 pub(crate) fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|value| value.is_finite()).fold(None, |so_far, value| {
         let (low, high) = so_far.unwrap_or((value, value));

@@ -58,7 +58,6 @@ fn cpu(over_time: &OverTime, span: &Span, name: &str) -> Option<String> {
     Some(frame.finish())
 }
 
-/// Returns the legend, which is the same for all charts.
 pub(crate) fn key() -> String {
     let entries = [
         ("key-line s0", "goodput, median of rounds"),

@@ -4,7 +4,7 @@ use hairpin_model::latency_budget::BandName;
 use hairpin_model::{Band, BudgetPart, LatencyBudget, quantities};
 
 use super::over_time::legend;
-use super::svg::{escape, percent};
+use super::svg::{self, escape, lane_row};
 use crate::latency_budget::{colour, label};
 use crate::page_text::nbsp;
 
@@ -48,17 +48,10 @@ fn in_words(part: &BudgetPart) -> String {
     format!("{} {} ({})", label(part), quantities::duration(part.mean_ns), quantities::share(part.share))
 }
 
-/// A part from `from` on, both as shares of the bar. A negative part has no width.
 fn rect(part: &BudgetPart, from: f64) -> String {
-    let (x, width) = (percent(from.clamp(0.0, 1.0)), percent(part.share.clamp(0.0, 1.0)));
-    format!("<rect class=\"part s{}\" x=\"{x}\" width=\"{width}\" y=\"4\" height=\"15\"/>", colour(part))
+    svg::part(&format!("s{}", colour(part)), from, part.share)
 }
 
 fn lane(name: &str, bar: &str, words: &str, ns: f64) -> String {
-    let (name, words, value) = (escape(name), escape(&nbsp(words)), nbsp(&quantities::duration(ns)));
-    format!(
-        "<div class=\"lane-row\" role=\"listitem\"><span class=\"lane-name\">{name}</span><span class=\"lane-cell\">\
-         <svg class=\"lane\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\"><title>{words}</title>{bar}\
-         </svg></span><span class=\"lane-value\">{value}</span></div>"
-    )
+    lane_row(true, &escape(name), "lane", &nbsp(words), bar, &nbsp(&quantities::duration(ns)))
 }

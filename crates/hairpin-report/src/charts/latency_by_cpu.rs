@@ -10,7 +10,6 @@ use super::percentiles::swatch;
 use super::plot::{Curve, Place, Plot, Point, log_scale};
 use super::quantity::Quantity;
 use super::series::SeriesStyle;
-use super::svg::escape;
 
 /// Returns the charts of each transport and setting that was measured with several ways to wait, of which at least one is more
 /// than block, poll and spin.
@@ -64,8 +63,7 @@ fn chart(title: &str, looks: impl Fn(Waiting) -> SeriesStyle, rows: &[&CaseSumma
         curves.push(Curve { looks: looks(waiting), points: rows.into_iter().filter_map(point).collect() });
     }
     let described = format!("Round trip by CPU time per message, {title}");
-    let plot_html = Plot { described, x: &x, y: &y, curves }.finish();
-    Some(format!("<figure class=\"xy\"><figcaption>{}</figcaption>{plot_html}</figure>", escape(title)))
+    Some(Plot { described, x: &x, y: &y, curves }.figure(title))
 }
 
 fn point(row: &CaseSummary) -> Option<Point> {

@@ -9,7 +9,6 @@ use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Panel, Series};
 
-/// Maximum number of points in a plot with labelled points.
 const MAX_LABELS: usize = 12;
 
 /// Returns the plots; `None` if no series has two batches with a latency.

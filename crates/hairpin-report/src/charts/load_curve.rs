@@ -36,7 +36,6 @@ pub(crate) fn charts(
 /// The chart reaches at least this share, so that a loss of nothing does not look large.
 const MIN_MISSING: f64 = 0.02;
 
-/// The share of the offered messages that was not delivered.
 fn missing(row: &CaseSummary) -> Option<Figure> {
     Some(row.one_way()?.delivered_share?.falling(|share| (1.0 - share).clamp(0.0, 1.0)))
 }

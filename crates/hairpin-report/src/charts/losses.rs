@@ -6,7 +6,7 @@ use hairpin_model::ledger::{DEVICE, LINK, QDISC, RECEIVE_BUFFER, SEND_BUFFER, in
 use hairpin_model::{FlowSummary, Ledger, quantities};
 
 use super::over_time::legend;
-use super::svg::{escape, percent};
+use super::svg::{escape, lane_row, part};
 use crate::one_way::{Blocks, Panel};
 use crate::page_text::nbsp;
 
@@ -59,7 +59,6 @@ pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
     Some(html)
 }
 
-/// Returns the losses by cause, in drawing order, without zeros.
 fn parts(ledger: &Ledger) -> Vec<(String, u64)> {
     let late = (LATE.to_owned(), ledger.late);
     let unexplained = (UNEXPLAINED.to_owned(), u64::try_from(ledger.unexplained).unwrap_or(0));
@@ -102,7 +101,6 @@ impl Lane {
         let ledger = &self.ledger;
         let share = |count: u64| (count as f64 / ledger.sent as f64).clamp(0.0, 1.0);
         let parts = parts(ledger);
-        let name = escape(&self.name);
         let lost = parts.iter().map(|(_, count)| count).sum::<u64>();
         let told: Vec<String> = parts
             .iter()
@@ -110,28 +108,15 @@ impl Lane {
                 format!("{} {} ({})", words(cause), quantities::share(share(*count)), quantities::count(*count))
             })
             .collect();
-        let told =
-            escape(&nbsp(&format!("{}: of {} sent {}", self.name, quantities::count(ledger.sent), told.join(", "))));
+        let told = nbsp(&format!("{}: of {} sent {}", self.name, quantities::count(ledger.sent), told.join(", ")));
         let mut bar = String::from("<rect class=\"received\" x=\"0\" width=\"100%\" y=\"4\" height=\"15\"/>");
         let mut from = 0.0;
         for (cause, count) in &parts {
             // The drop counters can exceed the number of sent messages.
             let width = share(*count).min(1.0 - from);
-            let (class, x, width_shown) = (class(cause), percent(from), percent(width));
-            let _ =
-                write!(bar, "<rect class=\"part {class}\" x=\"{x}\" width=\"{width_shown}\" y=\"4\" height=\"15\"/>");
+            bar += &part(&class(cause), from, width);
             from += width;
         }
-        let (invalid, bang) = if self.valid {
-            ("", "")
-        } else {
-            (" invalid", "<b class=\"bang\" title=\"invalid: do not use\">!</b> ")
-        };
-        format!(
-            "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{bang}{name}</span><span \
-         class=\"lane-cell\"><svg class=\"lane\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{told}\">\
-         <title>{told}</title>{bar}</svg></span><span class=\"lane-value\">{}</span></div>",
-            nbsp(&quantities::share(share(lost)))
-        )
+        lane_row(self.valid, &escape(&self.name), "lane", &told, &bar, &nbsp(&quantities::share(share(lost))))
     }
 }

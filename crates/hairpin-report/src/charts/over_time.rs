@@ -8,7 +8,6 @@ use super::axis::{Axis, Tick};
 use super::svg::{down, escape, level, mark, percent, sample, text, trimmed};
 use crate::page_text::nbsp;
 
-/// Height of a plot, in pixels.
 pub(super) const HEIGHT: f64 = 110.0;
 /// Width and height of the coordinate system of steps, which is stretched to the plot.
 const GRID: f64 = 1000.0;
@@ -21,14 +20,10 @@ pub(crate) struct Span {
 
 pub(super) struct Frame<'s> {
     span: &'s Span,
-    /// Description for screen readers.
     pub(super) described: String,
     pub(super) title: String,
-    /// Horizontal lines: positions and labels.
     pub(super) across: Vec<(f64, String)>,
-    /// Height of the plot, in pixels.
     pub(super) height: f64,
-    /// Approximate number of labels of the time axis.
     pub(super) times: usize,
     /// Shapes that are stretched to the plot.
     pub(super) stretched: String,
@@ -65,22 +60,18 @@ impl Span {
         (interval_ns > 0).then_some(Self { time, interval_ns: interval_ns as f64 })
     }
 
-    /// Returns the position of a time, 0 to 1.
     pub(super) fn place(&self, ns: u64) -> f64 {
         self.time.place(ns as f64)
     }
 
-    /// Returns the start of the interval with this index, as text.
     pub(super) fn begins(&self, place: usize) -> String {
         nbsp(&quantities::round_duration(place as f64 * self.interval_ns))
     }
 
-    /// Returns the position of the middle of the interval with this index, 0 to 1.
     pub(super) fn middle(&self, place: usize) -> f64 {
         self.time.place((place as f64 + 0.5) * self.interval_ns)
     }
 
-    /// Converts the count of an interval to a rate per second.
     pub(super) fn per_s(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.interval_ns
     }
@@ -111,13 +102,11 @@ impl Span {
         corners.trim_end().to_owned()
     }
 
-    /// Returns the polygon between a stepped line and 0.
     pub(super) fn surface(&self, values: &[f64], axis: &Axis) -> String {
         let end = trimmed(self.time.place(values.len() as f64 * self.interval_ns) * GRID);
         format!("0,{GRID} {} {end},{GRID}", self.steps(values, axis))
     }
 
-    /// Returns the polygon between two stepped lines.
     pub(super) fn band(&self, low: &[f64], high: &[f64], axis: &Axis) -> String {
         between(&self.steps(low, axis), &self.steps(high, axis))
     }
@@ -165,7 +154,6 @@ fn between(low: &str, high: &str) -> String {
 }
 
 impl Frame<'_> {
-    /// Draws a horizontal line at each tick.
     pub(super) fn ticks(&mut self, ticks: Vec<Tick>) {
         self.across = ticks.into_iter().map(|tick| (tick.place, tick.label)).collect();
     }
@@ -204,7 +192,6 @@ impl Frame<'_> {
     }
 }
 
-/// Returns a legend, given the class and the text of each entry.
 pub(super) fn legend(entries: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> String {
     let items = entries
         .into_iter()

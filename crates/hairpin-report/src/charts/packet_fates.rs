@@ -42,7 +42,6 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     Some(frame.finish())
 }
 
-/// Sorts the drops by time, and groups those whose marks would overlap.
 fn group_overlapping<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<Vec<&'d DroppedPacket>> {
     drops.sort_by_key(|drop| drop.dropped_ns);
     let mut places: Vec<Vec<&DroppedPacket>> = Vec::new();

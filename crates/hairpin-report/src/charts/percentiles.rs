@@ -13,7 +13,6 @@ use super::svg::{down, escape, invalid_not_drawn, level, mark, percent, text, tr
 use crate::one_way::Shared;
 use crate::page_text::nbsp;
 
-/// Height of the plot, in pixels.
 const HEIGHT: f64 = 360.0;
 /// Maximum curves shown at first, so that readers can distinguish them.
 const MAX_SHOWN: usize = 4;
@@ -125,7 +124,6 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
 }
 
 impl Curve<'_> {
-    /// Returns the class that hides the curve; empty if it is shown.
     fn hidden_class(&self) -> &'static str {
         if self.shown { "" } else { " gone" }
     }
@@ -168,7 +166,6 @@ impl Curve<'_> {
         )
     }
 
-    /// Draws a mark at each labelled percentile, and at the maximum.
     fn labelled_points(&self, axis: &Axis, nines: &Nines) -> String {
         let mut html = format!(
             "<g class=\"marks {}{}\" data-series=\"{}\">",
@@ -229,7 +226,6 @@ pub(crate) fn legend(
     html
 }
 
-/// Returns a short sample of the curve with its mark.
 pub(crate) fn swatch(looks: SeriesStyle) -> String {
     format!(
         "<svg class=\"swatch\" width=\"26\" height=\"12\" aria-hidden=\"true\"><line x1=\"0\" x2=\"26\" y1=\"6\" \

@@ -16,7 +16,6 @@ const HEIGHT: f64 = 260.0;
 /// Width and height of the coordinate system of lines, which is stretched to the plot.
 const GRID: f64 = 1000.0;
 
-/// An axis with its title and ticks.
 #[derive(Clone)]
 pub(super) struct Scale {
     pub(super) axis: Axis,
@@ -34,7 +33,6 @@ pub(super) struct Point {
     pub(super) x: Place,
     pub(super) y: Place,
     pub(super) words: String,
-    /// Text next to the point, if any.
     pub(super) label: String,
     pub(super) ring: bool,
 }
@@ -45,7 +43,6 @@ pub(super) struct Curve {
 }
 
 pub(super) struct Plot<'p> {
-    /// Description for screen readers.
     pub(super) described: String,
     pub(super) x: &'p Scale,
     pub(super) y: &'p Scale,
@@ -79,9 +76,7 @@ impl Frame<'_> {
             let curves: Vec<Curve> = panel.series.iter().flat_map(|series| curves(panel, series)).collect();
             if curves.iter().any(|curve| curve.points.len() > 1) {
                 let described = format!("{described}, {}", panel.title);
-                let plot_html = Plot { described, x: self.x, y: self.y, curves }.finish();
-                let title = escape(&panel.title);
-                let _ = write!(html, "<figure class=\"xy\"><figcaption>{title}</figcaption>{plot_html}</figure>");
+                html += &Plot { described, x: self.x, y: self.y, curves }.figure(&panel.title);
             }
         }
         let legend_html = legend(self.blocks, self.looks, more);
@@ -90,7 +85,6 @@ impl Frame<'_> {
 }
 
 impl Place {
-    /// A value without an interval.
     pub(super) fn bare(value: f64) -> Self {
         Self { value, interval: None }
     }
@@ -102,7 +96,6 @@ impl Place {
         Some(Self { value, interval: figure.interval() })
     }
 
-    /// Returns the figure as a place on a scale that begins at 0.
     pub(super) fn from_zero(figure: Option<Figure>) -> Option<Self> {
         let figure = figure?;
         Some(Self { value: figure.finite()?, interval: figure.interval() })
@@ -115,7 +108,7 @@ impl Place {
 }
 
 impl Plot<'_> {
-    pub(super) fn finish(&self) -> String {
+    pub(super) fn figure(&self, title: &str) -> String {
         let mut marks = String::new();
         let mut lines = String::new();
         let mut labelled: Vec<(f64, f64)> = Vec::new();
@@ -135,10 +128,12 @@ impl Plot<'_> {
             marks.push_str("</g>");
         }
         format!(
-            "<div class=\"plot xy\"><span class=\"axis-title y\">{}</span><svg class=\"chart xy\" width=\"100%\" \
+            "<figure class=\"xy\"><figcaption>{}</figcaption>\
+             <div class=\"plot xy\"><span class=\"axis-title y\">{}</span><svg class=\"chart xy\" width=\"100%\" \
              height=\"{HEIGHT}\" role=\"img\" aria-label=\"{}\">{}<svg class=\"curves\" width=\"100%\" \
              height=\"{HEIGHT}\" viewBox=\"0 0 {GRID} {GRID}\" preserveAspectRatio=\"none\">{lines}</svg>{marks}</svg>\
-             <span class=\"axis-title x\">{}</span></div>",
+             <span class=\"axis-title x\">{}</span></div></figure>",
+            escape(title),
             escape(&self.y.title),
             escape(&self.described),
             self.grid(),

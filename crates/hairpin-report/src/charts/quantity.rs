@@ -31,7 +31,6 @@ impl Quantity {
         }
     }
 
-    /// Returns the figure that ranks cases, with its name and its unit.
     fn ranked_by(self) -> (ComparedBy, &'static str, Unit) {
         match self {
             Self::Latency => (ComparedBy::P50, "p50", Unit::Time),
@@ -40,7 +39,6 @@ impl Quantity {
         }
     }
 
-    /// Returns the name of the figure that ranks cases.
     pub(crate) fn name(self) -> &'static str {
         self.ranked_by().1
     }
@@ -91,7 +89,6 @@ impl Quantity {
         self.text(figure.value) + &bounds.unwrap_or_default()
     }
 
-    /// Formats a value as an axis label.
     pub(crate) fn tick(self, value: f64) -> String {
         if self == Self::Latency {
             return nbsp(&quantities::round_duration(value));
@@ -105,7 +102,6 @@ impl Quantity {
         })
     }
 
-    /// Maximum number of labels of an axis as wide as the page.
     pub(crate) fn most_ticks(self) -> usize {
         match self {
             Self::Latency => 9,

@@ -6,7 +6,6 @@ use super::axis::Axis;
 use super::over_time::{Span, legend};
 use super::svg::{down, level};
 
-/// Name of the stage that is the queue.
 const QUEUE: &str = "queue";
 
 /// Returns the chart; `None` without a queue or if no packet waited in the queue.

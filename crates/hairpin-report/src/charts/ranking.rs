@@ -11,7 +11,7 @@ use hairpin_model::{CaseSummary, Figure, Group, Run};
 use super::axis::{Axis, Tick};
 use super::quantity::Quantity;
 use super::series::SeriesStyle;
-use super::svg::{escape, percent, text, upright};
+use super::svg::{escape, lane_row, percent, text, upright};
 use crate::one_way::Shared;
 
 /// Returns the chart of all groups that this quantity ranks; `None` if no case has a figure for this quantity.
@@ -37,7 +37,6 @@ fn value_of(quantity: Quantity, row: &CaseSummary) -> Option<f64> {
     quantity.figure(row).and_then(Figure::finite)
 }
 
-/// Returns all drawn values of a case.
 fn marks(quantity: Quantity, row: &CaseSummary) -> Vec<f64> {
     let figure = quantity.figure(row);
     let tail = quantity.tail(row).into_iter().filter_map(|(_, figure)| figure.finite());
@@ -67,31 +66,19 @@ impl Lanes<'_> {
                 continue;
             };
             let classes = self.looks.get(&name).map(|looks| looks.classes()).unwrap_or_default();
-            let invalid = if row.valid { "" } else { " invalid" };
             let words = self.shared.row_words(row);
             let (head, details) = (escape(&words[0]), escape(&words[1..].join(" ")));
             let details = if details.is_empty() { String::new() } else { format!(" <small>{details}</small>") };
-            let warning = if row.valid { "" } else { "<b class=\"bang\" title=\"invalid: do not use\">!</b> " };
-            let _ = write!(
-                html,
-                "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{warning}{head}{details}\
-                 </span>{}<span class=\"lane-value\">{}</span></div>",
-                self.lane(row, value, &classes),
-                self.quantity.text(value)
-            );
+            let (name, class) = (format!("{head}{details}"), format!("lane {classes}"));
+            let (told, value_told) = (self.in_words(row), self.quantity.text(value));
+            *html += &lane_row(row.valid, &name, &class, &told, &self.lane(row, value), &value_told);
         }
     }
 
-    /// Draws the lane: the grid, the marks, and a title with the figures as text.
-    ///
-    /// The grid is as high as the row. The marks are in an inner SVG whose origin is in the middle of the row.
-    fn lane(&self, row: &CaseSummary, value: f64, classes: &str) -> String {
+    /// Draws the grid, as high as the row, and the marks, in an inner SVG whose origin is in the middle of the row.
+    fn lane(&self, row: &CaseSummary, value: f64) -> String {
         let at = |value: f64| percent(self.axis.place(value));
-        let (words, grid) = (escape(&self.in_words(row)), &self.grid);
-        let mut svg = format!(
-            "<span class=\"lane-cell\"><svg class=\"lane {classes}\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\">\
-             <title>{words}</title>{grid}<svg class=\"lane-marks\" y=\"50%\" width=\"100%\" height=\"1\">"
-        );
+        let mut svg = format!("{}<svg class=\"lane-marks\" y=\"50%\" width=\"100%\" height=\"1\">", self.grid);
         let tail = self.quantity.tail(row);
         for (name, half) in [("max", 4), ("p99", 6)] {
             let figure = tail.iter().find(|(known, _)| *known == name);
@@ -108,7 +95,7 @@ impl Lanes<'_> {
             let _ =
                 write!(svg, "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>", at(low));
         }
-        let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" r=\"4.5\"/></svg></svg></span>", at(value));
+        let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" r=\"4.5\"/></svg>", at(value));
         svg
     }
 
@@ -130,7 +117,6 @@ fn grid(ticks: &[Tick]) -> String {
     ticks.iter().map(line).collect()
 }
 
-/// Draws the axis above or below the lanes.
 fn scale(ticks: &[Tick], side: &str, figure: &str) -> String {
     let label = |tick: &Tick| {
         let class = if tick.major { "tick" } else { "tick minor" };

@@ -17,7 +17,6 @@ use super::svg::{down, escape, level, mark, percent, text, trimmed};
 use crate::one_way::Shared;
 use crate::page_text::nbsp;
 
-/// Height of a panel's plot, in pixels.
 const HEIGHT: f64 = 84.0;
 /// Width and height of the coordinate system of curves, which is stretched to the plot.
 const GRID: f64 = 1000.0;
@@ -28,7 +27,6 @@ const MARK_INSET: f64 = 7.0;
 /// Index of the slowed machine state; the faster state is 0.
 const SLOWED: usize = 1;
 
-/// The properties that all panels of a group share.
 struct PanelAxes {
     quantity: Quantity,
     time: Axis,
@@ -95,7 +93,6 @@ impl PanelAxes {
         Some(html)
     }
 
-    /// Describes the panel for screen readers.
     fn in_words(&self, row: &CaseSummary) -> String {
         let mut words = format!("{} of each round of {} over the run", self.quantity.name(), row.label);
         let rounds = |count: usize| counted(count as u64, "round");
@@ -167,7 +164,6 @@ impl PanelAxes {
         })
     }
 
-    /// Labels the ends of both axes.
     fn scales(&self, axis: &Axis) -> String {
         let value = |value: f64, y: f64| text("tick y", "-6", y, &self.quantity.text(value));
         let mut ticks = self.time.time_ticks(3);
@@ -176,7 +172,6 @@ impl PanelAxes {
         value(axis.high, 5.0) + &value(axis.low, HEIGHT - 4.0) + &along.collect::<String>()
     }
 
-    /// Draws the case's figure over all rounds, and its interval.
     fn reference(&self, row: &CaseSummary, axis: &Axis) -> String {
         let mut html = String::new();
         let figure = self.quantity.figure(row);
@@ -195,7 +190,6 @@ impl PanelAxes {
         html
     }
 
-    /// Explains the special marks that occur in the group.
     fn legend(&self, group: &Group<'_>) -> String {
         let any = |is_so: fn(&RoundPoint) -> bool| group.rows.iter().any(|row| points(row, self.quantity).any(is_so));
         let with_failures = group.rows.iter().any(|row| !row.failed_rounds_started_ns.is_empty());
@@ -227,7 +221,6 @@ fn points(row: &CaseSummary, quantity: Quantity) -> impl Iterator<Item = &RoundP
     row.round_points.iter().filter(move |point| quantity.of_round(point).is_some())
 }
 
-/// Shades every second block.
 fn bands(begins: &BTreeMap<u32, u64>, time: &Axis) -> String {
     let mut starts: Vec<u64> = begins.values().copied().collect();
     starts.sort_unstable();

@@ -21,12 +21,10 @@ pub(crate) struct SeriesStyle {
 }
 
 impl SeriesStyle {
-    /// Numbers run through all colours, then through all colours with the next dash.
     pub(crate) fn numbered(number: usize) -> Self {
         Self { colour: number % COLOURS, dash: number / COLOURS % DASHES }
     }
 
-    /// Returns the classes in style.css.
     pub(crate) fn classes(self) -> String {
         format!("s{} d{}", self.colour, self.dash)
     }

@@ -4,7 +4,6 @@ use std::fmt::Display;
 
 use hairpin_model::printable;
 
-/// Escapes text for use in markup and in attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -33,18 +32,15 @@ pub(crate) fn down(place: f64, height: f64) -> String {
     trimmed((1.0 - place) * height)
 }
 
-/// Formats a number with at most one decimal.
 pub(crate) fn trimmed(number: f64) -> String {
     let text = format!("{number:.1}");
     text.trim_end_matches(".0").to_owned()
 }
 
-/// Draws a horizontal line over the whole width.
 pub(crate) fn level(class: &str, y: &str) -> String {
     format!("<line class=\"{class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>")
 }
 
-/// Draws a vertical line from the top.
 pub(crate) fn upright(class: &str, x: &str, height: impl Display) -> String {
     format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{height}\"/>")
 }
@@ -56,6 +52,24 @@ pub(crate) fn text(class: &str, x: impl Display, y: impl Display, text: &str) ->
 pub(crate) fn mark(classes: &str, shape: usize, [x, y]: [&str; 2], title: &str) -> String {
     let title = escape(title);
     format!("<g class=\"{classes}\"><title>{title}</title><use href=\"#m{shape}\" x=\"{x}\" y=\"{y}\"/></g>")
+}
+
+/// A part of a bar, from `from` on, both as shares of the bar. A negative part has no width.
+pub(crate) fn part(class: &str, from: f64, share: f64) -> String {
+    let (x, width) = (percent(from.clamp(0.0, 1.0)), percent(share.clamp(0.0, 1.0)));
+    format!("<rect class=\"part {class}\" x=\"{x}\" width=\"{width}\" y=\"4\" height=\"15\"/>")
+}
+
+/// A row with a name, a lane and a value, marked if it is invalid. All but `words`, which say what the lane shows, is markup.
+pub(crate) fn lane_row(valid: bool, name: &str, class: &str, words: &str, shapes: &str, value: &str) -> String {
+    let (invalid, bang) =
+        if valid { ("", "") } else { (" invalid", "<b class=\"bang\" title=\"invalid: do not use\">!</b> ") };
+    let words = escape(words);
+    format!(
+        "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{bang}{name}</span><span class=\"lane-cell\">\
+         <svg class=\"{class}\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\"><title>{words}</title>{shapes}\
+         </svg></span><span class=\"lane-value\">{value}</span></div>"
+    )
 }
 
 /// Returns the sample of a legend's entry that style.css draws for this class.
@@ -96,7 +110,6 @@ pub(crate) fn symbols() -> String {
     text
 }
 
-/// Lists the invalid cases that a chart omits; empty if there are none.
 pub(crate) fn invalid_not_drawn(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.map(|name| escape(&name)).collect();
     if names.is_empty() {

@@ -84,7 +84,6 @@ fn waits(lines: &[SequenceLine]) -> impl Iterator<Item = &Wait> {
     })
 }
 
-/// Explains the shades and strokes that occur in the drawing.
 fn legend(lines: &[SequenceLine]) -> String {
     let keys = [
         ("key-call", "system call"),
@@ -99,7 +98,6 @@ fn legend(lines: &[SequenceLine]) -> String {
 struct Drawing<'s> {
     sequence: &'s TimeSequence,
     clock: Clock,
-    /// Top of the next line, in pixels.
     y: f64,
     /// Markup behind the bars, and markup in front of them.
     below: String,
@@ -160,7 +158,6 @@ impl<'s> Drawing<'s> {
         let _ = write!(self.above, "<text class=\"{class}\" {place} y=\"{y}\">{text}</text>");
     }
 
-    /// Draws the lines of both ends over this height.
     fn ends(&mut self, height: f64, class: &str) {
         for x in ["0", "100%"] {
             let _ = write!(
@@ -267,7 +264,6 @@ impl<'s> Drawing<'s> {
         }
     }
 
-    /// Combines the background, then the bars, then the foreground.
     fn finish(self) -> String {
         let mut html = self.below.clone();
         for (wait, track) in &self.bars {

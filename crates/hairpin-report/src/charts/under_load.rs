@@ -49,14 +49,12 @@ fn moments(row: &CaseSummary) -> Option<&LoadedOverTime> {
     (over_time.moments.len() > 1).then_some(over_time)
 }
 
-/// Returns the legend of all marks except the lines of cases.
 pub(crate) fn key() -> String {
     let entries =
         [("key-surface key-range", "lowest to highest of the rounds"), ("key-warm-up", "ramp: in no figure")];
     legend(entries)
 }
 
-/// The time line of a case, and its style.
 struct Curve<'r> {
     name: String,
     classes: String,
@@ -73,9 +71,7 @@ impl Curve<'_> {
 
 struct Charts<'c> {
     lines: &'c [Curve<'c>],
-    /// The time line that ends last.
     longest: &'c LoadedOverTime,
-    /// Description of the panel for screen readers.
     of: &'c str,
 }
 
@@ -147,7 +143,6 @@ impl Charts<'_> {
         frame
     }
 
-    /// Returns the start of each phase, in ns.
     fn begins(&self) -> [u64; 4] {
         let LoadedOverTime { load_from_ns, loaded_from_ns, recovering_from_ns, .. } = self.longest;
         [0, *load_from_ns, *loaded_from_ns, *recovering_from_ns]

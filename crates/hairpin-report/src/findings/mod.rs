@@ -119,7 +119,6 @@ pub(crate) fn by_subject(run: &Run) -> [(&'static str, Vec<&Finding>); 2] {
     [("Findings", causes), ("Run and machine", of_run)]
 }
 
-/// Returns one line per piece of evidence.
 pub(crate) fn evidence(finding: &Finding) -> Vec<String> {
     finding.evidence.iter().map(evidence_line).collect()
 }
@@ -135,7 +134,6 @@ fn evidence_line(piece: &Evidence) -> String {
     format!("{}: {value}{range}", piece.what)
 }
 
-/// Returns the labels of a finding's cases, or the id of a case that is not in the run.
 pub(crate) fn case_labels(run: &Run, ids: &[String]) -> Vec<String> {
     ids.iter().map(|id| run.case(id).map_or_else(|| id.clone(), |row| row.label.clone())).collect()
 }

@@ -23,7 +23,6 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
-/// The cases of a run by id.
 pub(super) type Cases<'r> = HashMap<&'r str, &'r CaseSummary>;
 
 pub(super) struct View<'r> {
@@ -89,7 +88,6 @@ impl<'r> View<'r> {
         context! { key => &piece.key, of => &piece.of, label, ..figure_value(piece.value, &piece.unit) }
     }
 
-    /// Returns the reasons why rounds of this case do not count because of the link.
     fn left_out(&self, id: &str) -> Value {
         let case = self.cases.get(id);
         let reasons = case.and_then(|case| Some(&case.path.relay.as_ref()?.rounds_left_out));

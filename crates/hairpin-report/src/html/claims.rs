@@ -13,7 +13,6 @@ use crate::wording;
 
 const PAGE: &str = include_str!("claims.html");
 
-/// Renders tested claims as a page.
 pub fn render_claims(report: &ClaimsReport) -> String {
     let mut subtitle = vec![utc(report.started_unix_s)];
     subtitle.extend(claim_wording::footer(report));
@@ -36,7 +35,6 @@ pub fn render_claims(report: &ClaimsReport) -> String {
     render_template("claims.html", PAGE, view)
 }
 
-/// The texts in the order of their letters, each with its claims.
 fn texts(report: &ClaimsReport) -> Vec<Value> {
     let mut sources: Vec<&Source> = Vec::new();
     for claim in &report.claims {
@@ -82,7 +80,6 @@ fn class(of: Option<Headline>) -> &'static str {
     }
 }
 
-/// The notes of all rows, if there are several rows.
 fn common_notes(of: &JudgedClaim) -> Vec<String> {
     let [first, rest @ ..] = of.rows.as_slice() else { return Vec::new() };
     let is_common =
@@ -111,7 +108,6 @@ fn row(of: &JudgedRow, common: &[String]) -> Value {
     }
 }
 
-/// The positions in percent of the width.
 fn picture(of: Picture) -> Value {
     let percent = |share: f64| 100.0 * share;
     let range = |[from, to]: [f64; 2]| context! { at => percent(from), width => percent(to - from) };

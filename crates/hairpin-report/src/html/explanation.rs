@@ -13,10 +13,8 @@ use crate::time_sequence::words::{self, Clock};
 
 const PAGE: &str = include_str!("explanation.html");
 
-/// Maximum number of connections on the page.
 const MAX_CONNECTIONS: usize = 50;
 
-/// Renders an explanation as a page.
 pub fn render_explanation(explanation: &Explanation) -> String {
     let (first, others) = match answer(explanation) {
         Ok((first, others)) => (Ok(first), others),

@@ -9,7 +9,6 @@ use hairpin_model::{Environment, Run, quantities};
 
 use crate::hosts;
 
-/// Returns all sections that have rows: a title, and pairs of name and value.
 pub(super) fn of(run: &Run) -> Vec<Value> {
     let map = |facts: &BTreeMap<String, String>| facts.clone().into_iter().collect::<Vec<_>>();
     let interface = |environment: &Environment| environment.interface.as_ref().map_or_else(Vec::new, hosts::rows);

@@ -129,7 +129,6 @@ fn direction_value(direction: Direction, record: &DirectionRecord, row: &CaseSum
     }
 }
 
-/// Returns packet counts of each stage of a direction, then of the whole direction.
 fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<Value> {
     let count = quantities::count;
     let unexplained = |missing: i128| (missing != 0).then(|| format!("does not close: {missing}"));

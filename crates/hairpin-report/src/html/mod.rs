@@ -36,7 +36,6 @@ use template::render_template;
 
 const PAGE: &str = include_str!("page.html");
 
-/// Renders the run as a page.
 pub fn render(run: &Run) -> String {
     render_template("page.html", PAGE, view(run))
 }
@@ -120,7 +119,6 @@ fn calibrations(run: &Run) -> Value {
     wording::calibrations(run).into_iter().map(one).collect()
 }
 
-/// Returns cautions to read before using the figures.
 fn cautions(run: &Run) -> Value {
     trust::quick(run)
         .into_iter()
@@ -145,7 +143,6 @@ fn judged_by(groups: &[ladder::Group<'_>]) -> String {
 /// Maximum characters of the sentences shown below the headline, so that they fit the first screen of a phone.
 const MAX_LETTERS: usize = 320;
 
-/// Returns the headline, the sentences below the headline (at least one, if any), and the collapsed sentences.
 fn split_answer(run: &Run) -> (String, Vec<String>, Vec<String>) {
     let (headline, sentences) = crate::words::answer(run);
     let mut letters = 0;
@@ -159,7 +156,6 @@ fn split_answer(run: &Run) -> (String, Vec<String>, Vec<String>) {
     (nbsp(&headline), sentences, rest)
 }
 
-/// The quantities by which cases are ranked.
 const QUANTITIES: [Quantity; 3] = [Quantity::Latency, Quantity::Rate, Quantity::Goodput];
 
 /// Returns the ranking by a quantity; `None` if no case has a figure for it.

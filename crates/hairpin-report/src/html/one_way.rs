@@ -19,7 +19,7 @@ pub(super) fn pictures(run: &Run, groups: &[Group<'_>]) -> Value {
 }
 
 /// Returns the charts of latency, goodput and queue over the time of a round, for each probe and path.
-pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Value {
+pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Option<Value> {
     let blocks = Blocks::of(CaseKind::UnderLoad, groups, false);
     let looks = plot::looks_of(run, &blocks);
     let chart_of = |panel: &Panel<'_>| {
@@ -29,11 +29,7 @@ pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Value {
     let charts: Vec<Value> = blocks.all.iter().filter_map(chart_of).collect();
     let legend_html = format!("{}{}", plot::legend(&blocks, &looks, &[]), under_load::key());
     let shared = nbsp(&blocks.shared.in_words());
-    if charts.is_empty() {
-        Value::from(())
-    } else {
-        context! { charts, legend_html, shared }
-    }
+    (!charts.is_empty()).then(|| context! { charts, legend_html, shared })
 }
 
 fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
@@ -42,48 +38,33 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
         return Vec::new();
     }
     let looks = plot::looks_of(run, &blocks);
-    let picture = |title: &str, caption: String, chart_html: Option<String>| {
+    let causes = "Shares of the messages sent, over all rounds. Causes are read from counters; none is computed by subtraction.";
+    let batch = format!("A batch is the number of messages that one call sends. {INTERVALS}");
+    let rate = format!(
+        "What a larger batch gains in rate and costs in latency. Points to the right and down are better. \
+         Numbers: messages per call. {INTERVALS}"
+    );
+    let missing = format!("The share of the offered messages that was not delivered in time. {INTERVALS}");
+    let mut pictures = match kind {
+        CaseKind::Messages => vec![
+            ("Message rate by batch", batch.as_str(), full_rate::chart(&blocks, &looks)),
+            ("Latency against message rate", &rate, latency_by_rate::chart(&blocks, &looks)),
+        ],
+        CaseKind::Streams => vec![("Goodput by write size", INTERVALS, full_rate::chart(&blocks, &looks))],
+        CaseKind::Offered => {
+            let (above, below) = load_curve::charts(&run.answer.knees, &blocks, &looks).unzip();
+            vec![
+                ("Losses against offered load", missing.as_str(), above),
+                ("Latency against offered load", INTERVALS, below.flatten()),
+            ]
+        }
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Periods | CaseKind::UnderLoad => Vec::new(),
+    };
+    pictures.push(("Losses by cause", causes, losses::chart(&blocks)));
+    let picture = |(title, caption, chart_html): (&str, &str, Option<String>)| {
         chart_html.map(|chart_html| context! { title, caption, chart_html })
     };
-    let mut pictures = Vec::new();
-    match kind {
-        CaseKind::Messages => {
-            pictures.push(picture(
-                "Message rate by batch",
-                format!("A batch is the number of messages that one call sends. {INTERVALS}"),
-                full_rate::chart(&blocks, &looks),
-            ));
-            pictures.push(picture(
-                "Latency against message rate",
-                format!(
-                    "What a larger batch gains in rate and costs in latency. Points to the right and down are better. \
-                     Numbers: messages per call. {INTERVALS}"
-                ),
-                latency_by_rate::chart(&blocks, &looks),
-            ));
-        }
-        CaseKind::Streams => {
-            pictures.push(picture("Goodput by write size", INTERVALS.to_owned(), full_rate::chart(&blocks, &looks)))
-        }
-        CaseKind::Offered => {
-            let (missing, latency) = load_curve::charts(&run.answer.knees, &blocks, &looks)
-                .map_or((None, None), |(above, below)| (Some(above), below));
-            pictures.push(picture(
-                "Losses against offered load",
-                format!("The share of the offered messages that was not delivered in time. {INTERVALS}"),
-                missing,
-            ));
-            pictures.push(picture("Latency against offered load", INTERVALS.to_owned(), latency));
-        }
-        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Periods | CaseKind::UnderLoad => {}
-    }
-    pictures.push(picture(
-        "Losses by cause",
-        "Shares of the messages sent, over all rounds. Causes are read from counters; none is computed by subtraction."
-            .to_owned(),
-        losses::chart(&blocks),
-    ));
-    pictures.into_iter().flatten().collect()
+    pictures.into_iter().filter_map(picture).collect()
 }
 
 /// Returns the charts of goodput and CPU time over the time of a round, in one panel per group.

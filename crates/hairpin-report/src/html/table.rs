@@ -11,7 +11,6 @@ use crate::one_way::Shared;
 use crate::page_text::nbsp;
 use crate::unit::Unit;
 
-/// Returns the column names for a kind of cases, separated by spaces.
 fn columns(kind: CaseKind) -> &'static str {
     match kind {
         CaseKind::RoundTrips => {

@@ -8,10 +8,6 @@ const BASE: &str = include_str!("base.html");
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Renders the page with this name and context.
-///
-/// # Panics
-/// Never: each template is part of this crate and a test renders it.
 pub(super) fn render_template(name: &'static str, page: &'static str, view: Value) -> String {
     let mut environment = Environment::new();
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();

@@ -5,7 +5,6 @@ use hairpin_model::quantities::{count, exact_duration, share};
 
 use super::page::{DIM, PLAIN, Page};
 
-/// Shows a line for each case with answers.
 pub(super) fn lines(page: &mut Page, run: &Run) {
     let Some(bound_ns) = run.plan.bound_ns() else { return };
     page.heading(&format!("Above {}", exact_duration(bound_ns)), "share of all messages, with its interval");

@@ -113,7 +113,6 @@ fn show_limits(page: &mut Page, run: &Run) {
     trust::recorder(run).iter().for_each(|line| page.paragraph(0, DIM, line));
 }
 
-/// Shows the first lines, and the number of further lines.
 fn first_lines(page: &mut Page, label: &str, style: anstyle::Style, lines: impl Iterator<Item = String>) {
     let lines: Vec<String> = lines.collect();
     for line in lines.iter().take(MAX_LINES) {

@@ -78,7 +78,6 @@ fn answer(report: &ComparisonReport) -> String {
     )
 }
 
-/// Returns a caution to show before all figures.
 fn invalid(report: &ComparisonReport) -> Option<String> {
     let any = |why: fn(&InvalidCase) -> &Vec<String>| report.invalid.iter().any(|case| !why(case).is_empty());
     let sides = sides(any(|case| &case.baseline), any(|case| &case.candidate))?;
@@ -180,7 +179,6 @@ fn budgets(page: &mut Page, report: &ComparisonReport) {
     }
 }
 
-/// The measured change or figure, the limit, and the result.
 fn budget_line(budget: &BudgetResult) -> (anstyle::Style, String) {
     let (style, word) = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
         (_, Some(sides)) => (BAD, format!("NOT kept: no usable figure in {sides}")),

@@ -10,7 +10,6 @@ use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use crate::claim_wording::{self, Picture};
 use crate::page_text::columns;
 
-/// With more claims, only the overview is shown.
 const MAX_DETAILED: usize = 7;
 
 pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
@@ -68,7 +67,6 @@ fn sentence(statement: &str) -> String {
     if statement.ends_with('?') { statement } else { format!("{statement}.") }
 }
 
-/// Returns the text cut at a word, with dots.
 fn cut(text: &str, room: usize) -> String {
     if columns(text) <= room {
         return text.to_owned();
@@ -154,7 +152,6 @@ fn show_row(page: &mut Page, row: &JudgedRow, told: &mut String) {
     }
 }
 
-/// Returns a part of a sentence as a sentence.
 fn capitalised(text: &str) -> String {
     let mut letters = text.trim_end_matches('.').chars();
     let first = letters.next().map_or_else(String::new, |first| first.to_uppercase().to_string());
@@ -182,7 +179,6 @@ fn picture(row: &JudgedRow, width: usize) -> Option<String> {
     Some(line.into_iter().collect())
 }
 
-/// Explains the pictures once.
 fn legend(page: &mut Page, report: &ClaimsReport) {
     let rows = report.claims.iter().flat_map(|claim| &claim.rows);
     let pictures: Vec<_> = rows.filter_map(|row| Some((Picture::of(row)?, row.judgement.outer_bounds))).collect();

@@ -41,7 +41,6 @@ struct Block<'r> {
 }
 
 struct Row<'r> {
-    /// One of the row's cases, for the name.
     any: &'r CaseSummary,
     /// One case for each waiting mode and placement; `None` if not measured.
     cases: Vec<Option<&'r CaseSummary>>,
@@ -88,7 +87,6 @@ fn show(page: &mut Page, kind: CaseKind, groups: &[&Group<'_>]) {
     }
 }
 
-/// Returns a block for each waiting mode and placement.
 fn below_each_other<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Block<'r>> {
     let of = |(waiting, placement): &Conditions| {
         let own: Vec<&Group<'r>> =
@@ -108,7 +106,6 @@ fn is_answered_by_kernel(row: &CaseSummary) -> bool {
 }
 
 const FIGURE_WIDTH: usize = 7;
-/// Minimum width of the name column.
 const MIN_NAME: usize = 16;
 
 fn conditions(group: &&Group<'_>) -> Conditions {
@@ -207,7 +204,6 @@ fn table(
     }
 }
 
-/// Writes lines that have a name and the figures of each waiting mode and placement.
 struct RowWriter<'p, 's> {
     page: &'p mut Page,
     name_width: usize,

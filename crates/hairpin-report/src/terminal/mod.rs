@@ -62,7 +62,6 @@ fn causes_and_run(page: &mut Page, run: &Run) {
     footer(page, run);
 }
 
-/// Renders a label and wrapped text with a hanging indent.
 pub fn render_item(label: &str, text: &str, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.item(label, PLAIN, text);
@@ -75,7 +74,6 @@ pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
     page.finish()
 }
 
-/// Renders published claims as text: a list, or tested claims with their verdicts.
 pub fn render_claims(report: &ClaimsReport, look: &Look) -> String {
     let mut page = Page::new(*look);
     claims::show(&mut page, report);
@@ -104,7 +102,6 @@ fn answer(page: &mut Page, run: &Run) {
     }
 }
 
-/// Shows notes below the tables: calibration, losses, links, effective options.
 fn below_the_ladder(page: &mut Page, run: &Run) {
     if run.cases.is_empty() {
         return;
@@ -148,7 +145,6 @@ fn calibrations(page: &mut Page, run: &Run) {
     }
 }
 
-/// Explains the mark of replaced transports.
 fn fallbacks(page: &mut Page, run: &Run) {
     for line in hosts::fallbacks(run) {
         page.item(&format!("{FALLBACK_MARK} "), WARN, &line);
@@ -244,7 +240,6 @@ fn is_brief(finding: &Finding) -> bool {
     finding.severity == Severity::Note && (finding.about == About::Run || finding.share < BRIEF_BELOW)
 }
 
-/// Shows the finding, its fix, and its check with the result.
 fn one_finding(page: &mut Page, finding: &Finding) {
     let style = match finding.severity {
         Severity::Note => DIM,

@@ -58,7 +58,6 @@ pub(super) fn table(page: &mut Page, run: &Run) -> bool {
     true
 }
 
-/// Returns the lost share of the rate, its interval, and the time per message.
 fn cells(cost: &ObserverCost) -> [String; 3] {
     let lost = cost.rate_against_none.falling(|ratio| 1.0 - ratio);
     let interval = lost.interval().map(|(low, high)| {

@@ -12,7 +12,6 @@ use crate::one_way::{self, Blocks, Panel, varied};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// For the first screen.
     Brief,
     /// Like `Brief`, with more notes.
     More,
@@ -178,7 +177,6 @@ pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
     }
 }
 
-/// The cases of a kind, and the words that they share.
 struct Table<'r> {
     blocks: Blocks<'r>,
     shared: String,
@@ -195,7 +193,6 @@ impl<'r> Table<'r> {
         Self { blocks, shared: words.join(", ") }
     }
 
-    /// Shows one row per case.
     fn show(&self, page: &mut Page, sheet: &TableSpec, extent: Extent) {
         let columns = Shown::list(sheet.columns);
         let texts = |row: &CaseSummary| columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();

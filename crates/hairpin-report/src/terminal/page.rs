@@ -28,7 +28,6 @@ impl Page {
         Self { text: String::new(), look: Look { width: look.width.max(40), ..look } }
     }
 
-    /// Returns the text, without trailing blank lines.
     pub(super) fn finish(self) -> String {
         format!("{}\n", self.text.trim_end())
     }
@@ -73,21 +72,15 @@ impl Page {
         }
     }
 
-    /// Adds a line that begins with a styled tag.
     pub(super) fn titled(&mut self, style: Style, tag: &str, rest: &str) {
         let (tag, rest) = (self.paint(style, tag), self.paint(LEAD, &clean(rest)));
         self.text.push_str(&format!("{tag}: {rest}\n"));
     }
 
-    /// Adds wrapped text with all lines indented alike.
     pub(super) fn paragraph(&mut self, indent: usize, style: Style, text: &str) {
-        for line in wrap(text, self.look.width - indent) {
-            let line = self.paint(style, &line);
-            self.text.push_str(&format!("{:indent$}{line}\n", ""));
-        }
+        self.item(&" ".repeat(indent), style, text);
     }
 
-    /// Adds a label and wrapped text with a hanging indent.
     pub(super) fn item(&mut self, label: &str, style: Style, text: &str) {
         let label = clean_keeping_blanks(label);
         let indent = label.chars().count();

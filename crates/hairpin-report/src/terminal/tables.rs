@@ -13,11 +13,8 @@ use crate::columns::{self, Value};
 use crate::unit::Unit;
 use crate::{exchanges, links, wording};
 
-/// A table of all groups of one kind.
 struct TableSpec {
     of: CaseKind,
-    /// Whether it shows cases that measure set-ups.
-    is_set_up: bool,
     title: &'static str,
     remark: &'static str,
     /// Parsed by [`Shown::list`].
@@ -28,7 +25,6 @@ struct TableSpec {
 
 pub(super) struct Shown {
     pub(super) name: &'static str,
-    /// Show the interval instead of the value.
     interval: bool,
     /// If the width is too small, columns with the highest number are omitted first, columns with 0 never.
     pub(super) spare: u8,
@@ -66,7 +62,6 @@ impl Shown {
 const TABLES: &[TableSpec] = &[
     TableSpec {
         of: CaseKind::Exchanges,
-        is_set_up: false,
         title: "Exchanges",
         remark: "time of an exchange; requests: their bytes per second; speed-up: over default options, median of \
                  ratios paired round by round; 95 %: interval over rounds",
@@ -80,7 +75,6 @@ const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         of: CaseKind::Exchanges,
-        is_set_up: false,
         title: "What an exchange takes",
         remark: "per exchange: segments and pure ACKs of both directions, system calls of the client; first: the \
                  first exchange of a connection; medians over rounds",
@@ -90,7 +84,6 @@ const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         of: CaseKind::RoundTrips,
-        is_set_up: true,
         title: SET_UPS,
         remark: "p50: from the connect call to the first answer; packets, bytes and CPU of both ends: the whole \
                  connection; medians over rounds",
@@ -100,7 +93,6 @@ const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         of: CaseKind::RoundTrips,
-        is_set_up: false,
         title: "Round trips",
         remark: "latency of a round trip; 95 %: interval of p50 over rounds; CPU of both ends",
         columns: "latency_p50_ns latency_p50_ns~/2 latency_p90_ns/4 latency_p99_ns latency_p999_ns/1 latency_max_ns \
@@ -109,7 +101,6 @@ const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         of: CaseKind::RoundTrips,
-        is_set_up: false,
         title: "What an end needs",
         remark: "the larger of both ends; peak: largest resident memory of its process",
         columns: "descriptors threads peak_memory_of_end_bytes",
@@ -117,7 +108,6 @@ const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         of: CaseKind::Periods,
-        is_set_up: false,
         title: "Control loops",
         remark: "response time: from a release to the last answer; missed: share of periods without it by the \
                  deadline; run: most consecutive misses",
@@ -127,7 +117,6 @@ const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         of: CaseKind::Periods,
-        is_set_up: false,
         title: "Release jitter",
         remark: "from a release until the loop was awake; wake-ups: voluntary context switches of the client per \
                  period; CPU of both ends per period",
@@ -141,13 +130,11 @@ fn time(figure: Option<Figure>) -> String {
     Unit::Time.text(figure.and_then(Figure::finite))
 }
 
-/// Spaces between columns.
 pub(super) const GAP: usize = 2;
 const GAP_COLUMNS: u16 = 2;
 /// Minimum width of the name column. Details that do not fit are on separate lines.
 const MIN_NAME_WIDTH: usize = 14;
 
-/// Shows the link that all cases share.
 pub(super) fn link(page: &mut Page, run: &Run) {
     if let Some(link) = links::shared(run) {
         page.gap();
@@ -155,15 +142,12 @@ pub(super) fn link(page: &mut Page, run: &Run) {
     }
 }
 
-/// Shows the tables of a run, with notes below each table.
 pub(super) fn tables(page: &mut Page, run: &Run) {
     link(page, run);
     let groups = ladder::groups(&run.cases);
-    let of = |kind: CaseKind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
     for sheet in TABLES {
-        let groups = of(sheet.of);
-        let groups: Vec<&Group<'_>> =
-            groups.into_iter().filter(|group| is_set_up(group) == sheet.is_set_up).collect();
+        let of_kind = groups.iter().filter(|group| group.kind == sheet.of);
+        let groups: Vec<&Group<'_>> = of_kind.filter(|group| is_set_up(group) == (sheet.title == SET_UPS)).collect();
         if !groups.is_empty() {
             let shown = sheet.show(page, &groups);
             (sheet.below)(page, &groups, &shown);
@@ -173,7 +157,6 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
 
 pub(super) const SET_UPS: &str = "Set-ups";
 
-/// Whether the group's cases measure set-ups.
 pub(super) fn is_set_up(group: &Group<'_>) -> bool {
     group.rows.iter().any(|row| row.primary().set_up.is_some())
 }
@@ -255,7 +238,6 @@ fn min_name_width(groups: &[&Group<'_>]) -> usize {
     lines.map(|line| line.chars().count()).max().unwrap_or(0).max(MIN_NAME_WIDTH)
 }
 
-/// Indent of details below a name, in columns.
 const DETAIL_INDENT: usize = 4;
 
 /// Splits the name of a case into lines of at most `room` characters: the first word, then the details.

@@ -42,18 +42,15 @@ fn untraced(run: &Run, row: &CaseSummary) -> String {
     }
 }
 
-/// Maximum width of the drawing, in columns.
 const MAX_WIDTH: usize = 100;
 /// Minimum distance from the text of a wait to the other end's line, in columns.
 const MIN_GAP: usize = 3;
 
-/// The properties that all lines of a drawing share.
 struct Canvas<'p> {
     page: &'p mut Page,
     sequence: &'p TimeSequence,
     clock: Clock,
     times: usize,
-    /// Distance between the lines of the two ends, in columns.
     between: usize,
 }
 
@@ -63,7 +60,6 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
     page.paragraph(0, DIM, &words::drawn_from(row, sequence));
 }
 
-/// Draws an exchange, with how to read it.
 pub(super) fn draw_exchange(page: &mut Page, sequence: &TimeSequence) {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence);

@@ -21,7 +21,7 @@ pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
         page.item("Keep      ", GOOD, &best.keep);
     }
     if let Some(baseline) = &tuning.baseline {
-        let text = format!("{} {}, {} runs of each arm", figure(baseline), what(tuning.metric), tuning.runs);
+        let text = format!("{} {}, {} runs of each arm", figure(baseline), what(tuning.metric)[0], tuning.runs);
         page.item("Without   ", PLAIN, &text);
     }
     page.gap();
@@ -33,7 +33,7 @@ pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
         };
         let part = change
             .measured_share
-            .map(|part| format!(", {} of {}", share(part), what(tuning.metric)))
+            .map(|part| format!(", {} of {}", share(part), what(tuning.metric)[0]))
             .unwrap_or_default();
         let predicted = change.predicted.as_ref().map_or_else(String::new, |range| {
             let [low, high] = [range.low, range.high].map(|value| shown(tuning.metric, value));
@@ -63,7 +63,6 @@ pub fn render_tuning(tuning: &Tuning, look: &Look) -> String {
     page.finish()
 }
 
-/// The change that saves most, of those that help.
 fn best(tuning: &Tuning) -> Option<&TriedChange> {
     let helps = tuning.tune.iter().filter(|change| change.verdict == TuneVerdict::Helps);
     helps.max_by(|a, b| {
@@ -77,7 +76,7 @@ fn answer(tuning: &Tuning) -> String {
         Some(best) => {
             let saved = best.measured.as_ref().map_or_else(String::new, |figure| shown(tuning.metric, figure.value));
             let part = best.measured_share.map(|part| format!(" ({})", share(part))).unwrap_or_default();
-            format!("{} helps: it saves {saved}{part} {}.", best.change, of_what(tuning.metric))
+            format!("{} helps: it saves {saved}{part} {}.", best.change, what(tuning.metric)[1])
         }
         None if tuning.tune.is_empty() => {
             "No socket option can change what takes the time of this program.".to_owned()
@@ -86,19 +85,12 @@ fn answer(tuning: &Tuning) -> String {
     }
 }
 
-fn what(metric: TuneMetric) -> &'static str {
+/// What is measured, and of what a change saves a part.
+fn what(metric: TuneMetric) -> [&'static str; 2] {
     match metric {
-        TuneMetric::Exchange => "an exchange",
-        TuneMetric::Time => "a run",
-        TuneMetric::Output => "in the output",
-    }
-}
-
-fn of_what(metric: TuneMetric) -> &'static str {
-    match metric {
-        TuneMetric::Exchange => "of each exchange",
-        TuneMetric::Time => "of the run time",
-        TuneMetric::Output => "of the number in its output",
+        TuneMetric::Exchange => ["an exchange", "of each exchange"],
+        TuneMetric::Time => ["a run", "of the run time"],
+        TuneMetric::Output => ["in the output", "of the number in its output"],
     }
 }
 

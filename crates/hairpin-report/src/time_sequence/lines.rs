@@ -10,7 +10,6 @@ use super::waited_ns;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SequenceLine {
-    /// One event, or several similar ones.
     Events(Events),
     /// The time to the next line, if it is long or has waits.
     Gap(SequenceGap),
@@ -21,9 +20,7 @@ pub(crate) struct Events {
     pub(crate) kind: EventKind,
     pub(crate) end: End,
     pub(crate) times: usize,
-    /// Time of the first event.
     pub(crate) at_ns: i64,
-    /// End of the last event.
     pub(crate) until_ns: i64,
     pub(crate) first_byte: i64,
     pub(crate) end_byte: i64,
@@ -35,7 +32,6 @@ pub(crate) struct Events {
 pub(crate) struct SequenceGap {
     pub(crate) from_ns: i64,
     pub(crate) until_ns: i64,
-    /// Whether the time axis is interrupted here.
     pub(crate) pause: bool,
     /// Number of the drawn exchange, if earlier exchanges of the connection are in the gap.
     pub(crate) before_exchange: Option<u64>,
@@ -43,7 +39,6 @@ pub(crate) struct SequenceGap {
     pub(crate) waits: Vec<Wait>,
 }
 
-/// The lines, and the number of omitted waits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lines {
     pub(crate) lines: Vec<SequenceLine>,
@@ -56,7 +51,6 @@ const MAX_STRETCH_LINES: usize = 12;
 const MAX_SEPARATE: usize = 3;
 /// Maximum lines of events in total. With more lines, each kind of event is merged into one line.
 const MAX_LINES: usize = 24;
-/// Maximum waits shown. Shorter waits are omitted.
 const MAX_WAITS: usize = 5;
 /// A gap is a pause if it is at least 1 / `PAUSE_SHARE` of the exchange, and at least `PAUSE_TIMES` times the median
 /// gap or `PAUSE_TIMES_MIN` times the shortest gap. A pause shows its length, because lines have equal distances.
@@ -66,7 +60,6 @@ const PAUSE_TIMES_MIN: i64 = 1000;
 /// Shorter gaps count as this long in the comparison with the shortest gap.
 const MIN_GAP_NS: i64 = 1000;
 
-/// Returns the lines of a time sequence, at most about 40 for any number of events.
 pub(crate) fn of(sequence: &TimeSequence) -> Lines {
     let mut events: Vec<Events> = sequence.events.iter().map(single).collect();
     events.sort_by_key(|event| event.at_ns);
@@ -186,7 +179,6 @@ impl Events {
     }
 }
 
-/// Joins the lines of all stretches, with a pause between every two stretches.
 fn join_stretches(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<SequenceLine> {
     let mut lines: Vec<SequenceLine> = Vec::new();
     let mut over_ns = i64::MIN;

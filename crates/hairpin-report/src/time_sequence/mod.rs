@@ -6,7 +6,6 @@ pub(crate) mod words;
 use hairpin_model::names::{self};
 use hairpin_model::{Case, CaseSummary, Remedy, Run, TimeSequence, UnknownName, Wait};
 
-/// Selects every traced case.
 pub const ALL: &str = "all";
 /// Selects one traced case: a case with default options, if any; among these, the case with the longest wait.
 pub const MOST_TELLING: &str = "most-telling";

@@ -145,7 +145,6 @@ pub(crate) fn about(sequence: &TimeSequence) -> String {
     )
 }
 
-/// Explains times and byte numbers.
 pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
     // Ignore the handshake, which is before the first write, because its byte numbers are not shown.
     let negative = |event: &Event| event.at_ns >= 0 && (event.first_byte < 0 || event.end_byte < 0);

@@ -25,7 +25,6 @@ pub fn write_claims(report: &mut ClaimsReport) {
     }
 }
 
-/// Returns the verdict in one sentence; empty if the claim was only listed.
 fn sentence(claim: &JudgedClaim) -> String {
     let Some(headline) = claim.headline else { return String::new() };
     let with = |verdicts: &[Verdict]| -> Vec<String> {
@@ -78,7 +77,6 @@ fn undecided(claim: &JudgedClaim) -> Vec<String> {
     distinct(figures.into_iter().take(MAX_CLAUSES).map(clause).chain(invalid).chain(other))
 }
 
-/// The reasons why figures are absent.
 fn absent(reason: &Reason) -> Vec<&Reason> {
     match reason {
         Reason::Order { steps, .. } => steps.iter().filter_map(|step| step.absent.as_deref()).collect(),
@@ -86,10 +84,8 @@ fn absent(reason: &Reason) -> Vec<&Reason> {
     }
 }
 
-/// Maximum number of rows that a sentence names.
 const MAX_CLAUSES: usize = 3;
 
-/// Returns what a row shows, as a part of a sentence.
 fn clause(row: &JudgedRow) -> String {
     let name = if row.name.is_empty() { String::new() } else { format!("{}: ", row.name) };
     let shown =
@@ -116,7 +112,6 @@ fn lacking(claim: &JudgedClaim, needs: &str) -> String {
     distinct(parts.into_iter().chain(other)).join("; ")
 }
 
-/// Returns what would decide an undecided claim, or what is missing.
 fn decides(claim: &JudgedClaim) -> Option<String> {
     match claim.headline? {
         Headline::NotYet | Headline::NotTestable => Some(lacking(claim, "")),
@@ -152,7 +147,6 @@ fn would_decide(reason: &Reason) -> &'static str {
 
 const MORE_ROUNDS_IN_STATE: &str = "more rounds on a machine in one state";
 
-/// Returns the reason for the verdict on a row, with the cases that were measured.
 fn why(row: &JudgedRow, reason: &Reason) -> String {
     let shown = shows(reason, Some(row));
     match (reason, claim_wording::subject(row)) {
@@ -174,7 +168,6 @@ fn why(row: &JudgedRow, reason: &Reason) -> String {
     }
 }
 
-/// Returns what a row shows, as a part of a sentence. Figures are those of the row.
 fn shows(reason: &Reason, row: Option<&JudgedRow>) -> String {
     match reason {
         Reason::Compared { .. } | Reason::Often { .. } => row.and_then(claim_wording::figures).unwrap_or_default(),

@@ -68,7 +68,6 @@ fn round_left_out(RoundLeftOut { round, purpose, why, .. }: &RoundLeftOut) -> St
     format!("round {round}{purpose}: {}", left_out(why))
 }
 
-/// Explains why a round is invalid.
 pub fn left_out(why: &LeftOut) -> String {
     let time = |ns: &u64| duration(*ns as f64);
     match why {

@@ -24,15 +24,12 @@ const PRIVATE_FOLDER: Mode = Mode::RWXU;
 /// The umask restricts the mode of files that the user names.
 const SUBJECT_TO_UMASK: Mode = Mode::from_raw_mode(0o666);
 
-/// Why a name in a folder is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the name leads out of the folder")]
     LeadsOut,
-    /// A part of the name is a symbolic link.
     #[error("`{0}` is a symbolic link")]
     Link(String),
-    /// The name is a folder, a pipe, a device or a socket.
     #[error("it is {0}, not a regular file")]
     NotAFile(&'static str),
     #[error("it holds more than {0} files and folders")]
@@ -100,7 +97,6 @@ impl Folder {
         Ok(Self { handle: Arc::new(handle), path: path.to_owned() })
     }
 
-    /// Opens a folder. Creates it and its parents if missing.
     pub fn create(path: &Path) -> io::Result<Self> {
         make_private(path)?;
         Self::open(path)
@@ -110,7 +106,6 @@ impl Folder {
         &self.path
     }
 
-    /// Whether an entry of this name exists.
     pub fn holds(&self, name: &str) -> bool {
         self.parent(name)
             .is_ok_and(|(parent, file)| rustix::fs::statat(&parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok())
@@ -255,7 +250,6 @@ impl Folder {
     }
 }
 
-/// Creates a folder and its missing parents, accessible only to the user.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER.bits()).create(path)

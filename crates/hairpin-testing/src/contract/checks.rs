@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 /// Latency figures in ascending order, each with the minimum number of samples.
 const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
 
-/// Collects faults, each with its place in the object.
 #[derive(Default)]
 pub(super) struct Faults(pub(super) Vec<String>);
 
@@ -22,7 +21,6 @@ pub fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the sum of the counts in an object.
 pub(super) fn sum(causes: &Value) -> i128 {
     causes.as_object().into_iter().flat_map(Map::values).filter_map(Value::as_u64).map(i128::from).sum()
 }

@@ -20,7 +20,6 @@ const OF_BOTH_ENDS: &[&str] = &[
     "cpu_seconds_per_gb",
     "peak_memory_bytes",
 ];
-/// Fields of loads that send at a fixed rate.
 const OF_AN_OPEN_LOOP: &[&str] = &["offered_per_s", "delivered_share", "pacing"];
 /// Figures from 0 to 1.
 const SHARES: &[&str] = &["/fairness", "/delivered_share", "/pacing/share_below_half"];
@@ -30,7 +29,6 @@ pub(super) fn names(flow: &Value) -> Vec<&'static str> {
     if is_one_way(flow) { [FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat() } else { Vec::new() }
 }
 
-/// Whether the messages of a flow have no answers.
 pub(super) fn is_one_way(flow: &Value) -> bool {
     ["messages", "stream", "offered"].iter().any(|kind| flow["load"]["kind"] == *kind)
 }

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::checks::{Faults, latency_faults, list, samples_fit};
 
-/// Fields that only a case with a probe has.
 const PROBE_FIELDS: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
 const PHASES: &[&str] = &["idle", "loaded", "recovering"];
 /// Whether a flow has samples of the loaded phase only but a ledger of all phases.

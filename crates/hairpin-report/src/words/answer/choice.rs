@@ -8,7 +8,6 @@ use hairpin_model::{CaseSummary, Choice, JudgedCase, MessageCost, Needs, Run, Un
 
 use super::figures::with_interval;
 
-/// Maximum number of cases named in one sentence.
 const MAX_NAMED: usize = 3;
 
 /// Returns `tcp nodelay=on (blocking, two CPUs)`: a name without size and rate, which all cases share.
@@ -17,7 +16,6 @@ pub(crate) fn short_name(row: &CaseSummary) -> String {
     format!("{}{} ({})", row.case.marked_transport(), options.collect::<String>(), row.case.ends.in_words())
 }
 
-/// Names the cases with the lowest latency at their rate.
 pub(super) fn best_at_rate(
     run: &Run,
     figure: ComparedBy,
@@ -70,7 +68,6 @@ fn figures(run: &Run, needs: &Needs, choice: &Choice, case: &JudgedCase) -> Stri
     )
 }
 
-/// Names the chosen transport, or the case that comes closest to the needs.
 pub(super) fn chosen(run: &Run) -> Option<String> {
     let (needs, choice) = (run.plan.needs.as_ref()?, run.answer.choice.as_ref()?);
     let named = |case: &JudgedCase| run.case(&case.case).map(short_name);
@@ -128,7 +125,6 @@ pub(crate) fn unmet(need: UnmetNeed, needs: &Needs, choice: &Choice, case: &Judg
     }
 }
 
-/// Names the options of the chosen case and its CPU time.
 pub(super) fn options(run: &Run) -> Option<String> {
     let (needs, choice) = (run.plan.needs.as_ref()?, run.answer.choice.as_ref()?);
     let (options, cost) = (choice.options.as_ref()?, choice.cost?);

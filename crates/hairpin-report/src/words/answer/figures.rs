@@ -41,7 +41,6 @@ pub(super) fn with_interval(
     value(figure.value) + &interval(figure, bounds)
 }
 
-/// Returns the interval of a figure, with a leading space; empty without an interval.
 pub(super) fn interval(figure: Figure, bounds: impl Fn(f64, f64, f64) -> String) -> String {
     figure
         .interval()

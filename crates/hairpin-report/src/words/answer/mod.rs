@@ -204,7 +204,6 @@ fn budget(row: &CaseSummary) -> String {
     format!("{}: {}.", name(row), verdict.unwrap_or_else(|| "too few round trips were sampled".to_owned()))
 }
 
-/// Names the first of these cases, which is the best one.
 fn best(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let kind = CaseKind::of(&rows.first()?.case);
     if kind == CaseKind::RoundTrips {

@@ -16,7 +16,6 @@ use hairpin_model::{BatchGain, CaseSummary, Figure, Knee, Ledger, Run, path};
 use super::figures::{latency, name, p50, ranked, times, with_interval};
 use crate::charts::axis::extremes;
 
-/// Maximum number of cases named in one sentence.
 const MAX_NAMED: usize = 3;
 
 /// Names the best of these cases, which is the first: `Highest goodput over wan: tcp (blocking, same CPU) at ...`.
@@ -48,7 +47,6 @@ fn rate(row: &CaseSummary) -> String {
     with_interval(row.compared(ComparedBy::Rate), message_rate, |_, low, high| message_rate_bounds(low, high))
 }
 
-/// Returns the goodput, over a network in bits as well.
 fn goodput(row: &CaseSummary) -> String {
     let unit = |bytes_per_s| goodput_of(row, bytes_per_s);
     with_interval(row.goodput(), unit, |_, low, high| byte_rate_bounds(low, high))
@@ -68,7 +66,6 @@ fn offered(row: &CaseSummary) -> String {
     row.case.primary().load.rate_per_s().map(message_rate).unwrap_or_default()
 }
 
-/// Returns the figures of a single case with messages at full rate, if any.
 pub(super) fn rate_and_latency(row: &CaseSummary) -> Option<String> {
     row.compared(ComparedBy::Rate)?;
     let p50 = row.p50_ns().map(|_| format!(", one-way latency at p50 {}", p50(row))).unwrap_or_default();
@@ -81,7 +78,6 @@ pub(super) fn goodput_and_cost(row: &CaseSummary) -> Option<String> {
     Some(format!("goodput {}{cpu_time}", goodput(row)))
 }
 
-/// Returns the figures of a single case with an offered load, if any.
 pub(super) fn delivered(row: &CaseSummary) -> Option<String> {
     let one_way = row.one_way()?;
     let part = share(one_way.delivered_share?.value);
@@ -142,7 +138,6 @@ pub(super) fn unfair(row: &CaseSummary) -> Option<String> {
     ))
 }
 
-/// Describes the losses of cases over one transport.
 pub(super) fn lost(rows: &[&CaseSummary]) -> Option<String> {
     let [row] = rows else { return several_lost(rows) };
     let ledger = row.ledger();

@@ -15,14 +15,11 @@ use crate::one_way::{common_words, own_words};
 
 /// Idle medians are reported as one value if maximum / minimum is at most this.
 const MAX_IDLE_RATIO: f64 = 1.05;
-/// Maximum number of loads named in one sentence; the table shows all.
 const MAX_NAMED: usize = 3;
 
-/// The words that describe a probe and its path in sentences.
 struct Probe {
     /// Path with a leading space, such as ` over home-uplink`; if the path has several probes, also the probe.
     place: String,
-    /// Whether the run has no other probe and no other path.
     is_only: bool,
     shared: Vec<String>,
 }
@@ -42,7 +39,6 @@ impl Probe {
         Self { place, is_only: others.is_empty(), shared: shared(&same) }
     }
 
-    /// Returns the place if the run has several places.
     fn elsewhere(&self) -> &str {
         if self.is_only { "" } else { &self.place }
     }
@@ -85,7 +81,6 @@ fn idle(row: &CaseSummary) -> String {
     idle_ns(row).map_or_else(|| DASH.to_owned(), duration)
 }
 
-/// Returns the idle median, or the range of idle medians if they differ.
 fn idle_of_all(rows: &[&CaseSummary]) -> String {
     let Some((low, high)) = extremes(rows.iter().filter_map(|row| idle_ns(row))) else { return DASH.to_owned() };
     if high <= MAX_IDLE_RATIO * low {
@@ -178,7 +173,6 @@ pub(super) fn responsiveness(run: &Run, rows: &[&CaseSummary]) -> Option<String>
     Some(format!("Responsiveness{}, by {}: {each}.", probe.elsewhere(), first.draft))
 }
 
-/// Describes the difference between the phases of a case without a load.
 pub(super) fn without_load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> String {
     let probe = Probe::of(run, row);
     let (idle, loaded, place, invalid) = (idle(row), p50(row), probe.elsewhere(), if_invalid(row));
