@@ -23,10 +23,6 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// File in a claims folder with the output of `--json`.
 pub const TESTED: &str = "claims.json";
 
-/// The published texts.
-///
-/// # Panics
-/// Never: the files are part of the program, and a test reads them.
 pub fn texts() -> &'static [Text] {
     static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
         let read = |(name, text): &(&str, &str)| {
@@ -97,7 +93,6 @@ pub struct SelectedClaims {
     pub claims: Vec<Claim>,
 }
 
-/// Flags that apply only if both ends are on one host.
 const ONE_HOST_FLAGS: [&str; 6] = ["--placement", "--ends", "--load-cpu", "--link", "--cpu-idle", "--sysctl"];
 
 /// Removes flags that apply only on one host from a run's command.
@@ -135,7 +130,6 @@ impl SelectedClaims {
         self
     }
 
-    /// Description of the text.
     pub fn source(&self) -> Source {
         let Text { letter, title, author, publisher, url, retrieved, what, setting, .. } = self.text.clone();
         Source { letter, title, author, publisher, url, retrieved, what, setting, quote: String::new() }

@@ -14,7 +14,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Assumed round-trip time to a server that is not reached over TCP, in ns.
 const UNKNOWN_ROUND_TRIP_NS: u64 = 20_000_000;
 
-/// A server that is not Hairpin's, at a URL.
 #[derive(Debug)]
 pub struct ForeignHost {
     url: Url,
@@ -71,7 +70,6 @@ impl ForeignHost {
         ))
     }
 
-    /// Refuses an experiment that needs a server of Hairpin.
     pub(crate) fn refuse_experiment(&self, name: &str, repeats: fn(&Case) -> bool) -> Result<(), Refused> {
         if repeats(&Case::ping_pong(self.transports[0])) {
             return Ok(());
@@ -82,7 +80,6 @@ impl ForeignHost {
         ))
     }
 
-    /// Data about the server for plans.
     pub(crate) fn host(&self) -> FarHost {
         FarHost {
             name: self.url.to_string(),
@@ -100,7 +97,6 @@ impl ForeignHost {
         hairpin_engine::environment::interface(self.here?.ip())
     }
 
-    /// Data with which rounds connect to the server.
     pub(crate) fn far(&self) -> Far {
         let foreign = ForeignTarget { url: self.url.to_string(), roots: self.roots.clone() };
         let dial =

@@ -23,19 +23,14 @@ use hairpin_store::{Evidence, RunFolder};
 
 use crate::prove;
 
-/// A measurement, its environment, and the run so far.
 pub(crate) struct Measurement<'a> {
     pub(crate) experiment: &'static Experiment,
     pub(crate) experiments: &'static [Experiment],
     pub(crate) knobs: &'a Knobs,
-    /// What can run here.
     pub(crate) capabilities: &'a HostCapabilities,
     pub(crate) engine: Engine,
-    /// Where rounds are saved.
     pub(crate) folder: RunFolder,
-    /// Whether to run the counter-experiments of the findings too.
     pub(crate) prove: bool,
-    /// Whether to run and use all planned rounds.
     pub(crate) all_rounds: bool,
     pub(crate) limits: Limits,
     pub(crate) digest: Digest,
@@ -70,7 +65,6 @@ pub enum Event<'a> {
     LeftOut,
 }
 
-/// Receives the events of a run.
 pub(crate) type Observe<'o> = dyn FnMut(Event<'_>) + 'o;
 
 /// Decides after each look at two interleaved runs, at a time in s, whether they are enough.
@@ -288,7 +282,6 @@ impl Measurement<'_> {
         observe(Event::Ordered { rounds });
     }
 
-    /// Runs one round, unless its case was abandoned.
     fn run_order(&mut self, order: &RoundOrder, observe: &mut Observe<'_>) {
         let case_id = order.case.id();
         if is_abandoned(&self.run.rounds, &case_id) {
@@ -316,7 +309,6 @@ impl Measurement<'_> {
         }
     }
 
-    /// Runs one round, computes its figures and saves it.
     fn one_round(&mut self, order: &RoundOrder) -> RoundRecord {
         let run = &mut self.run;
         let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
@@ -374,7 +366,6 @@ impl Measurement<'_> {
     }
 }
 
-/// A failure to save something.
 fn unsaved(cause: String) -> Failure {
     Failure::new(FailureKind::Other, cause, "")
 }
@@ -434,7 +425,6 @@ pub(crate) fn summarize_run(run: &mut Run, digest: &Digest, own: &'static [Exper
     words::write_answer(run);
 }
 
-/// Fills in the figures of the case that a search found.
 fn fill_found(run: &mut Run) {
     let Run { cases, periodic: Some(found), .. } = run else { return };
     let of_case = |case: &&CaseSummary| Some(&case.id) == found.case.as_ref();

@@ -16,7 +16,6 @@ use hairpin_transports::Transport;
 
 use crate::{interrupt, remote, tool};
 
-/// Exit code of a part that failed.
 const EXIT_CODE: i32 = 2;
 
 /// The program that runs the rounds of a [`Session`](crate::Session), with its transports and experiments.
@@ -87,13 +86,11 @@ impl Program {
         Ok(Self { path: Some(path), tool, ..self.clone() })
     }
 
-    /// Adds experiments to the built-in ones.
     #[must_use]
     pub fn with_experiments(self, own: &'static [Experiment]) -> Self {
         Self { experiments: own, ..self }
     }
 
-    /// The experiments of the program, built-in ones first.
     pub fn experiments(&self) -> impl Iterator<Item = &'static Experiment> {
         experiments::ALL.iter().chain(self.experiments)
     }

@@ -25,7 +25,6 @@ pub struct Remote {
     pub(crate) about: ServerInfo,
     /// The transport that replaces datagram transports, and why.
     fallback: Option<(String, String)>,
-    /// Local address and ports.
     binding: Binding,
     /// The server, if it was started over ssh for this run; it ends after the session.
     _over_ssh: Option<Server>,
@@ -57,7 +56,6 @@ impl Remote {
         Ok(Self { _over_ssh: Some(server), ..connected })
     }
 
-    /// Checks whether datagrams get through.
     pub fn check_datagrams(&mut self) -> Result<DatagramCheck, Failure> {
         check_datagrams(&mut self.known, self.binding)
     }
@@ -76,14 +74,6 @@ impl Remote {
     pub(crate) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Refused> {
         self.check_capabilities(rounds)?;
         self.check_limits(rounds, "does not allow this run")
-    }
-
-    /// Refuses a ticket that allows no more rounds today.
-    ///
-    /// # Errors
-    /// If the daily limit of bytes is reached.
-    pub fn refuse_used_up(&self) -> Result<(), Refused> {
-        self.check_limits(&[], "allows no more rounds")
     }
 
     /// Refuses rounds that the server's version cannot run, before any round runs.
@@ -110,14 +100,14 @@ impl Remote {
         Err(Refused::new(format!("the server at {server} ({tool}) lacks: {}", lacking.join(", ")), hint))
     }
 
-    fn check_limits(&self, rounds: &[RoundOrder], refuses: &str) -> Result<(), Refused> {
+    /// Refuses rounds that exceed the limits of the ticket; without rounds, a ticket that allows no more of them today.
+    pub(crate) fn check_limits(&self, rounds: &[RoundOrder], refuses: &str) -> Result<(), Refused> {
         self.about.limits.allow_plan(rounds, self.about.used_bytes).map_err(|exceeded| {
             let what = format!("the server at {} {refuses}: {}", self.ticket.address(), exceeded.cause());
             Refused::new(what, exceeded.hint)
         })
     }
 
-    /// Data about the server's host for plans.
     pub(crate) fn host(&self) -> FarHost {
         FarHost {
             name: self.ticket.host.clone(),
@@ -131,12 +121,10 @@ impl Remote {
         }
     }
 
-    /// Local network interface on the path to the server.
     pub(crate) fn interface(&self) -> Option<Interface> {
         hairpin_engine::environment::interface(self.known.here?)
     }
 
-    /// Data with which rounds connect to the server.
     pub(crate) fn far(&self) -> Far {
         let credentials = (self.known.session, self.ticket.word(), self.binding);
         let credentials = serde_json::to_string(&credentials).expect("a binding has only string keys");
@@ -159,7 +147,6 @@ fn refuse_other_program(address: &str, there: &[String], here: &[&str]) -> Resul
     ))
 }
 
-/// Opens the control channel of a round.
 pub(crate) fn dial(credentials: &str) -> Result<Box<dyn Control>, Failure> {
     let (session, ticket, binding): (u64, String, Binding) = serde_json::from_str(credentials)
         .map_err(|_| Failure::new(FailureKind::Other, "cannot read the credentials of the server", ""))?;

@@ -59,7 +59,6 @@ pub(crate) const RUNS: &str = "hairpin-runs";
 pub struct Session<'a> {
     program: &'a Program,
     pub(crate) experiment: &'static Experiment,
-    /// Given knobs and their values as text.
     given: Vec<(String, Vec<String>)>,
     /// Seed of all random choices, unless a knob sets another.
     drawn_seed: u64,
@@ -126,7 +125,6 @@ impl<'a> Session<'a> {
         Self { out: Some(folder.into()), ..self }
     }
 
-    /// Sets the command line that the run records.
     #[must_use]
     pub fn command_line(self, words: Vec<String>) -> Self {
         Self { command_line: words, ..self }
@@ -139,13 +137,11 @@ impl<'a> Session<'a> {
         Self { stop: Arc::clone(stop), ..self }
     }
 
-    /// Runs the servers of all rounds on another host.
     #[must_use]
     pub fn server(self, server: &'a Remote) -> Self {
         Self { server: Some(server), ..self }
     }
 
-    /// Measures a server that is not Hairpin's.
     #[must_use]
     pub fn foreign_server(self, server: &'a ForeignHost) -> Self {
         Self { foreign: Some(server), ..self }
@@ -212,7 +208,6 @@ impl<'a> Session<'a> {
         Ok(both.map(Measurement::saved))
     }
 
-    /// Creates the run folder and the run's header.
     fn begin<'p>(&self, planned: &'p Planned, mut engine: Engine) -> Result<Measurement<'p>, Refused> {
         let out = self.out.clone().unwrap_or_else(|| new_folder(self.experiment.name, now_unix_s()));
         let folder = RunFolder::create(&out).map_err(store_error)?;
@@ -357,7 +352,6 @@ pub(crate) struct Planned {
     pub(crate) capabilities: HostCapabilities,
     pub(crate) cases: Vec<Case>,
     pub(crate) skipped: Vec<Skipped>,
-    /// Announced duration, in ns.
     pub(crate) lasts_ns: u64,
 }
 

@@ -18,7 +18,6 @@ struct Checked {
     unavailable: Vec<(&'static str, String)>,
 }
 
-/// Connects, checks whether datagrams get through, and prints the results.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let is_json = matches.get_flag("json");
     let checked = check(matches).inspect_err(|stopped| {
@@ -27,11 +26,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         }
     })?;
     let exit = if checked.trial.is_through() { Exit::Fine } else { Exit::RoundsFailed };
-    if is_json {
-        output::json(&as_json(&checked, exit));
-    } else {
-        output::text(&as_text(&checked, Look { colour: false, ..output::look() }));
-    }
+    output::result(is_json, &as_json(&checked, exit), |look| as_text(&checked, Look { colour: false, ..look }));
     Ok(exit)
 }
 
@@ -43,7 +38,8 @@ fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
              `hairpin serve > FILE` ran on the other host)",
         )
     })?;
-    remote.refuse_used_up().map_err(|refused| Stopped::not_known(NotKnown::Refused(refused)))?;
+    let used_up = remote.check_limits(&[], "allows no more rounds");
+    used_up.map_err(|refused| Stopped::not_known(NotKnown::Refused(refused)))?;
     let trial = remote.check_datagrams().map_err(|failure| Stopped::failed(&failure))?;
     let unavailable = unavailable_transports(&remote);
     Ok(Checked { remote, trial, unavailable })
@@ -64,7 +60,6 @@ fn unavailable_transports(remote: &Remote) -> Vec<(&'static str, String)> {
     cards.filter_map(|card| Some((card.name, why(&card)?))).collect()
 }
 
-/// JSON for a server that refused or was not reached.
 fn why_not(connection_error: &NotKnown, exit: Exit) -> Check {
     let (refused, failed) = match connection_error {
         NotKnown::Refused(refused) => (Some(refused.clone()), None),

@@ -42,7 +42,6 @@ impl Selection {
     }
 }
 
-/// Removes the runs that the flags select, after asking.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let selection = Selection::read(matches)?;
     let mut listing = listing(matches)?;
@@ -75,7 +74,6 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(if removed == runs.len() as u64 { Exit::Fine } else { Exit::RoundsFailed })
 }
 
-/// Asks on the terminal whether to remove these runs.
 fn confirmed(all: &str) -> Result<bool, Stopped> {
     let answer = output::ask(&format!("Remove {all}?"));
     let answer = answer.map_err(|error| Stopped::usage(format!("cannot read the answer: {error}")))?;

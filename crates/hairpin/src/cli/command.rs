@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::clean::SELECTORS;
-use super::flags::{optional, path, switch, valued};
+use super::flags::{self, optional, path, switch, valued};
 use super::link::words;
 use super::measure::{ALL_ROUNDS, AS, NO_SAMPLES};
 use super::serve_echo;
@@ -27,7 +27,6 @@ const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget was broken; 2 bad usage
      reported); 4 a budget is undecided; 5 no usable figure; 130 interrupted by Ctrl-C (results are reported). An invalid case does not change the code; see \
      `valid` in --json. `hairpin link run` exits with the code of its program, or with 125, 126 or 127: see its help.";
 
-/// The whole command line.
 pub fn command(program: &Program) -> Command {
     let survey = program.experiment(DEFAULT_EXPERIMENT).expect("the survey is an experiment");
     let root = Command::new("hairpin")
@@ -44,19 +43,8 @@ pub fn command(program: &Program) -> Command {
     let measuring = program.experiments().map(experiment_command);
     with_knobs(root, survey)
         .subcommands(measuring)
-        .subcommand(list())
-        .subcommand(report())
-        .subcommand(analyse())
-        .subcommand(compare())
-        .subcommand(explain())
-        .subcommand(tune())
-        .subcommand(runs())
-        .subcommand(claims())
-        .subcommand(words::command())
-        .subcommand(serve())
-        .subcommand(check())
-        .subcommand(completions())
-        .subcommand(man())
+        .subcommands([list(), report(), analyse(), compare(), explain(), tune(), runs(), claims(), words::command()])
+        .subcommands([serve(), check(), completions(), man()])
 }
 
 fn experiment_command(experiment: &'static Experiment) -> Command {
@@ -89,7 +77,6 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .arg(switch("quiet", "Show no progress").short('q'))
 }
 
-/// Flags for a server on another host.
 fn other_host() -> [Arg; 5] {
     [
         valued(
@@ -122,7 +109,6 @@ fn other_host() -> [Arg; 5] {
     ]
 }
 
-/// Flags for a server that is started over ssh.
 fn over_ssh() -> [Arg; 2] {
     [
         valued(
@@ -167,7 +153,6 @@ fn knob_argument(knob: &'static Knob) -> Arg {
     argument.action(action).value_name(knob.value_name).allow_hyphen_values(true)
 }
 
-/// Flags for the output format.
 fn printing() -> [Arg; 5] {
     const NOT_TABLES: [&str; 2] = ["json", "csv"];
     [
@@ -287,13 +272,7 @@ fn explain() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("A pcap or pcapng file, captured at either end, at both, or between them"),
         )
-        .arg(
-            Arg::new("COMMAND")
-                .last(true)
-                .num_args(1..)
-                .value_parser(value_parser!(OsString))
-                .help("A program and its arguments, or sh -c '...' to start several; they run unchanged"),
-        )
+        .arg(flags::program("A program and its arguments, or sh -c '...' to start several; they run unchanged"))
         .group(ArgGroup::new("subject").args(["FILE", "COMMAND", "port", "pid"]).required(true))
         .arg(valued("port", "N", "Watch all TCP connections and UDP sockets of this port").value_parser(value_parser!(u16)))
         .arg(
@@ -329,14 +308,7 @@ fn tune() -> Command {
     Command::new("tune")
         .about("Run a program again and again with one change at a time, and say which one makes it faster")
         .override_usage("hairpin tune [OPTIONS] -- COMMAND...")
-        .arg(
-            Arg::new("COMMAND")
-                .last(true)
-                .num_args(1..)
-                .required(true)
-                .value_parser(value_parser!(OsString))
-                .help("A program that ends by itself, and its arguments; it runs unchanged"),
-        )
+        .arg(flags::program("A program that ends by itself, and its arguments; it runs unchanged").required(true))
         .arg(
             valued(
                 "change",

@@ -21,10 +21,6 @@ use super::exit::{Exit, Stopped};
 use super::output;
 use crate::saved;
 
-/// Compares the runs before and after, and checks the budgets.
-///
-/// # Errors
-/// If a run cannot be read, a budget is invalid, or the runs are unlike without `--allow-unlike`.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let budgets = budgets_of(matches)?;
     let [before, after] = sides(matches)?;
@@ -78,11 +74,7 @@ pub(super) fn budgets_of(matches: &ArgMatches) -> Result<Vec<Budget>, Stopped> {
 
 /// Prints the report, and returns its exit code. `is_complete`: all rounds were measured and saved.
 pub(super) fn finish(report: &ComparisonReport, matches: &ArgMatches, is_complete: bool) -> Result<Exit, Stopped> {
-    if matches.get_flag("json") {
-        output::json(report);
-    } else {
-        output::text(&terminal::render_comparison(report, &output::look()));
-    }
+    output::result(matches.get_flag("json"), report, |look| terminal::render_comparison(report, &look));
     if let Some(path) = matches.get_one::<PathBuf>("markdown") {
         std::fs::write(path, terminal::markdown_comparison(report)).map_err(|error| {
             let why = format!("cannot write {}: {error} (hint: choose another file with --markdown)", path.display());

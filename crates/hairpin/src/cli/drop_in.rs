@@ -10,13 +10,11 @@ use super::exit::{Exit, Stopped};
 use super::{command, measure, output};
 use crate::program::Program;
 
-/// A program of a published text.
 struct DropIn {
     name: &'static str,
     usage: &'static str,
     /// Converts its arguments to those of `small-writes`; `None` if they are not its own.
     words: fn(&[&str]) -> Option<Vec<String>>,
-    /// Its output, from the run.
     lines: fn(&Run, &[&str]) -> Vec<String>,
 }
 
@@ -30,10 +28,6 @@ const ALL: &[DropIn] = &[
     DropIn { name: "nodelay", usage: "nodelay [-D | -b] HOST LEN", words: nodelay_words, lines: nodelay_lines },
 ];
 
-/// Does what the program does, and prints its lines.
-///
-/// # Errors
-/// The program is unknown or its arguments are wrong, or as [`measure::run`].
 pub(super) fn run(program: &Program, name: &str, like: &str, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let words = expanded(like, arguments).map_err(Stopped::usage)?;
     let parsed = command::command(program).try_get_matches_from(&words);
@@ -41,21 +35,26 @@ pub(super) fn run(program: &Program, name: &str, like: &str, arguments: &[OsStri
     let Some((_, matches)) = parsed.subcommand() else { return Err(Stopped::usage("no experiment was named")) };
     let (run, exit) = measure::measured(program, name, matches, &words)?;
     if !matches.get_flag("json") {
-        output::text(&format!("\n{}\n", lines(like, &run).join("\n")));
+        let lines = known(like, |known, arguments| (known.lines)(&run, arguments)).unwrap_or_default();
+        output::text(&format!("\n{}\n", lines.join("\n")));
     }
     Ok(exit)
 }
 
-/// The command line without the flag and its value, but with the arguments that do the same as the program.
-fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
+/// Applies `of` to the program of a command and its arguments, if it is known.
+fn known<T>(program: &str, of: impl FnOnce(&DropIn, &[&str]) -> T) -> Option<T> {
     let given = shell::words(program);
     let words: Vec<&str> = given.iter().map(|word| word.trim_start_matches("./")).collect();
+    let (name, arguments) = words.split_first()?;
+    ALL.iter().find(|known| known.name == *name).map(|known| of(known, arguments))
+}
+
+/// The command line without the flag and its value, but with the arguments that do the same as the program.
+fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
     let usages = || ALL.iter().map(|known| known.usage).collect::<Vec<_>>().join("' or '");
-    let known = words.first().and_then(|name| ALL.iter().find(|known| known.name == *name));
-    let own = known.and_then(|known| (known.words)(&words[1..]));
+    let own = known(program, |known, arguments| (known.words)(arguments)).flatten();
     let own = own.ok_or_else(|| format!("--as: cannot do `{program}` (hint: --as '{}')", usages()))?;
-    let mut rest = Vec::new();
-    let mut left = arguments.iter();
+    let (mut rest, mut left) = (Vec::new(), arguments.iter());
     while let Some(argument) = left.next() {
         match argument.to_str() {
             Some("--as") => drop(left.next()),
@@ -71,14 +70,6 @@ fn expanded(program: &str, arguments: &[OsString]) -> Result<Vec<OsString>, Stri
     Ok(rest)
 }
 
-fn lines(program: &str, run: &Run) -> Vec<String> {
-    let given = shell::words(program);
-    let words: Vec<&str> = given.iter().map(|word| word.trim_start_matches("./")).collect();
-    let known = words.first().and_then(|name| ALL.iter().find(|known| known.name == *name));
-    known.map_or_else(Vec::new, |known| (known.lines)(run, &words[1..]))
-}
-
-/// Bytes and writes of a logical packet.
 const BUFFERS: u64 = 100;
 const BUFFER_BYTES: u64 = 2;
 
@@ -116,7 +107,6 @@ fn client_lines(run: &Run, arguments: &[&str]) -> Vec<String> {
     )]
 }
 
-/// Bytes of the header, and of the answer.
 const HEADER_BYTES: i64 = 4;
 
 fn nodelay_words(arguments: &[&str]) -> Option<Vec<String>> {

@@ -6,12 +6,10 @@ use std::process::ExitCode;
 use hairpin_hosts::dial::NotKnown;
 use hairpin_model::Failure;
 
-/// Exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Fine,
     CheckFailed,
-    /// Bad usage or bad input.
     Usage,
     /// Some rounds failed, or some output could not be written; the rest was reported.
     RoundsFailed,
@@ -49,7 +47,6 @@ impl Exit {
     }
 }
 
-/// Why a command stopped without an answer.
 #[derive(Debug)]
 pub struct Stopped {
     pub exit: Exit,
@@ -59,7 +56,6 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Bad usage or input.
     pub fn usage(error: impl fmt::Display) -> Self {
         Self::with(Exit::Usage, error.to_string())
     }

@@ -24,7 +24,6 @@ use super::start::How;
 use super::watched::{self, Place};
 use crate::linux::programs::other_network;
 
-/// Explains what the arguments name.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let (mut explanation, exit) = if let Some(path) = matches.get_one::<PathBuf>("FILE") {
         (of_file(path)?, Exit::Fine)
@@ -34,11 +33,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         (of_running(matches)?, Exit::Fine)
     };
     write_explanation(&mut explanation);
-    if matches.get_flag("json") {
-        output::json(&explanation);
-    } else {
-        output::text(&render_explanation(&explanation, matches.get_flag("all"), &output::look()));
-    }
+    let as_text = |look| render_explanation(&explanation, matches.get_flag("all"), &look);
+    output::result(matches.get_flag("json"), &explanation, as_text);
     if let Some(path) = matches.get_one::<PathBuf>("html") {
         write_page(path, &html::render_explanation(&explanation))?;
     }
@@ -65,7 +61,6 @@ fn of_file(path: &Path) -> Result<Explanation, Stopped> {
     Ok(explain(Observed { packets, programs: None }, Tier::File, path.display().to_string()))
 }
 
-/// Runs a command and watches it.
 fn of_command(words: &[OsString], matches: &ArgMatches) -> Result<(Explanation, Exit), Stopped> {
     let link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
     let place = watched::place(link.as_ref(), matches.get_flag("own-network"))?;
@@ -79,7 +74,6 @@ fn of_command(words: &[OsString], matches: &ArgMatches) -> Result<(Explanation, 
     Ok((of_observed(ran.observed, tier, words, ran.exit), ran.exit))
 }
 
-/// Explains what a command did.
 pub(super) fn of_observed(observed: Observed, tier: Option<Tier>, words: &[OsString], exit: Exit) -> Explanation {
     let has_packets = observed.programs.as_ref().is_some_and(|programs| programs.no_packets.is_none());
     let tier = match tier {
@@ -90,12 +84,10 @@ pub(super) fn of_observed(observed: Observed, tier: Option<Tier>, words: &[OsStr
     Explanation { exit_code: Some(exit.code()), ..explain(observed, tier, subject(words)) }
 }
 
-/// The command as one text.
 pub(super) fn subject(words: &[OsString]) -> String {
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Watches what runs already.
 fn of_running(matches: &ArgMatches) -> Result<Explanation, Stopped> {
     let (subject, name) = match (matches.get_one::<u16>("port"), matches.get_one::<u32>("pid")) {
         (Some(port), _) => (Subject::Port(*port), format!("port {port}")),

@@ -1,10 +1,10 @@
 //! Builders for common flags.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, value_parser};
 
-/// A flag without a value.
 pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
@@ -13,9 +13,13 @@ pub(super) fn valued(name: &'static str, value_name: &'static str, help: &'stati
     Arg::new(name).long(name).value_name(value_name).help(help)
 }
 
-/// A flag whose value is a file or a folder.
 pub(super) fn path(name: &'static str, value_name: &'static str, help: &'static str) -> Arg {
     valued(name, value_name, help).value_parser(value_parser!(PathBuf))
+}
+
+/// A program and its arguments, after `--`.
+pub(super) fn program(help: &'static str) -> Arg {
+    Arg::new("COMMAND").last(true).num_args(1..).value_parser(value_parser!(OsString)).help(help)
 }
 
 /// A flag that may have a value, after `=`; without one it means `missing`.

@@ -70,7 +70,6 @@ pub(super) fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopp
     Ok(if runs.iter().any(|run| run.state == State::Interrupted) { Exit::Interrupted } else { exit })
 }
 
-/// A session of a command in shell words.
 fn session<'a>(program: &'a Program, text: &str) -> Result<Session<'a>, Stopped> {
     let refused = |why: &str| Stopped::usage(format!("--run `{text}`: {why}"));
     const NO_COMMAND: &str = "it does not measure (hint: begin with a command such as round-trip)";

@@ -14,7 +14,6 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// An empty list with the width of the terminal.
     pub(super) fn new() -> Self {
         Self { text: String::new(), look: output::look() }
     }
@@ -33,7 +32,6 @@ impl Lines {
         self.text.push_str(&terminal::render_item(&format!("  {name:<NAME_COLUMNS$} "), what, &self.look));
     }
 
-    /// Adds a text over the whole width.
     pub(super) fn whole(&mut self, what: &str) {
         self.text.push_str(&terminal::render_item("  ", what, &self.look));
     }

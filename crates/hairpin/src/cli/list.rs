@@ -20,11 +20,8 @@ pub fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let cpus = Cpus::choose()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
     let capabilities = hairpin_engine::engine::capabilities(&cpus);
-    if matches.get_flag("json") {
-        output::json(&as_json(program, &capabilities, &cpus));
-    } else {
-        output::text(&table(program, &capabilities, &cpus));
-    }
+    let catalog = as_json(program, &capabilities, &cpus);
+    output::result(matches.get_flag("json"), &catalog, |_| table(program, &capabilities, &cpus));
     Ok(Exit::Fine)
 }
 
@@ -93,7 +90,6 @@ fn placements(cpus: &Cpus) -> Vec<ListedPlacement> {
     listed.collect()
 }
 
-/// The name and the effect of every remedy.
 fn remedies() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = Remedy::PLAIN.iter().copied().chain([Remedy::Batch(1)]);
     Remedy::WORDS.iter().copied().zip(all.map(Remedy::summary))

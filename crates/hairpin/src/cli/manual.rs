@@ -7,10 +7,6 @@ use super::exit::{Exit, Stopped};
 use super::output;
 use crate::program::Program;
 
-/// Prints a shell's completion script.
-///
-/// # Errors
-/// Never: clap has checked the shell's name.
 pub fn completions(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let shell = *matches.get_one::<clap_complete::Shell>("SHELL").expect("it is required");
     let mut script = Vec::new();
@@ -19,7 +15,6 @@ pub fn completions(program: &Program, matches: &ArgMatches) -> Result<Exit, Stop
     Ok(Exit::Fine)
 }
 
-/// Prints a manual page.
 pub fn man(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let mut page = command(program);
     page.build();

@@ -43,7 +43,6 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     measured(program, name, matches, arguments).map(|(_, exit)| exit)
 }
 
-/// Runs an experiment, saves it and reports it.
 pub(super) fn measured(
     program: &Program,
     name: &str,
@@ -96,7 +95,6 @@ pub(super) fn was_saved(folder: &RunFolder, run: &Run) -> bool {
     run.failed_rounds() == 0 && run.unsaved.is_empty() && page.is_ok()
 }
 
-/// Size of all files in a folder, without subfolders.
 fn size_bytes(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
@@ -147,9 +145,7 @@ fn check_ladder(which: &str, experiment: &Experiment, planned: &Planned) -> Resu
 pub(super) struct Ends {
     /// Set by Ctrl-C.
     stop: Arc<AtomicBool>,
-    /// The server, if it is on another host.
     pub(super) server: Option<Remote>,
-    /// The server, if it is not Hairpin's.
     foreign: Option<ForeignHost>,
     /// CPUs of client and server, if the user chose them; with a server on another host, twice the client's CPU.
     pub(super) cpus: Option<[usize; 2]>,
@@ -157,7 +153,6 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Catches Ctrl-C.
     pub(super) fn stop() -> Result<Arc<AtomicBool>, Stopped> {
         interrupt::raised_by_user().map_err(|error| Stopped::usage(format!("cannot prepare for signals: {error}")))
     }
@@ -193,7 +188,6 @@ impl Ends {
         if let Some([client, server]) = self.cpus { session.cpus(client, server) } else { session }
     }
 
-    /// Measures, and shows the progress.
     pub(super) fn run(&self, session: Session<'_>) -> Result<(RunFolder, Run), Refused> {
         let mut progress = Progress::new(self.quiet);
         let ran = session.run(|event| progress.on(event));
@@ -201,7 +195,6 @@ impl Ends {
         ran
     }
 
-    /// Whether the user interrupted the command.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

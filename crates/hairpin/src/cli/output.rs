@@ -11,13 +11,10 @@ use hairpin_report::terminal::{Look, render_item};
 
 /// Minimum and maximum width of a report, in columns.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
-/// Width without a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Set when output was lost.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Prints a text on standard output, and reports a failure.
 pub fn text(text: &str) {
     let safe = if look().colour { printable::styled(text) } else { printable::lines(text) };
     write(&safe);
@@ -27,7 +24,11 @@ pub fn json(document: &impl Document) {
     write(&printable::json(&document.to_json()));
 }
 
-/// Prints a document on one line of standard output.
+/// Prints the document as JSON, or as text in the style of standard output.
+pub fn result(is_json: bool, document: &impl Document, as_text: impl FnOnce(Look) -> String) {
+    if is_json { json(document) } else { text(&as_text(look())) }
+}
+
 pub fn json_line(document: &impl Document) {
     write(&printable::json(&document.to_json_line()));
 }
@@ -51,12 +52,10 @@ pub fn lost(why: &std::io::Error) {
     }
 }
 
-/// Whether some output was lost.
 pub fn is_incomplete() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Prints a line on standard error.
 pub fn note(line: &str) {
     let safe = printable::lines(line);
     let is_warning = safe.starts_with(WARNING);
@@ -69,7 +68,6 @@ pub fn log(line: &str) {
     drop(writeln!(std::io::stderr(), "{}", on_standard_error(&printable::lines(line))));
 }
 
-/// Prints a warning on standard error.
 pub fn warning(line: &str) {
     note(&format!("{WARNING}{line}"));
 }
@@ -85,7 +83,6 @@ pub fn ask(question: &str) -> std::io::Result<Option<bool>> {
     Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
 }
 
-/// Prints an error on standard error.
 pub fn error(message: &str) {
     use anstyle::{AnsiColor, Style};
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));

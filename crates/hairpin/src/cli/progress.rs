@@ -19,7 +19,6 @@ pub(super) struct Progress {
     quiet: bool,
     /// Transport and kind of failure of abandoned cases. Each pair is reported once.
     given_up: BTreeSet<(String, FailureKind)>,
-    /// The figure of each round so far, by case.
     figures: BTreeMap<String, Vec<f64>>,
 }
 

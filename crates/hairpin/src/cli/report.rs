@@ -18,10 +18,8 @@ use crate::claims_folder::{locate_evidence, read_result};
 use crate::saved;
 use crate::session::RUNS;
 
-/// Name of the page in the run folder.
 pub const PAGE: &str = "report.html";
 
-/// Shows the run and generates its page again.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = &matches.get_one::<PathBuf>("RUN").cloned().map_or_else(latest_run, Ok)?;
     let (folder, run) = match saved::open(path) {
@@ -35,7 +33,6 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     write_report(&html::render(&run), matches, folder.files())
 }
 
-/// Shows the claims of a folder, and writes their page again.
 fn tested_claims(folder: &Path, matches: &ArgMatches) -> Result<Exit, Stopped> {
     if let Some(flag) = ["csv", "ladder"].into_iter().find(|flag| matches.contains_id(flag)) {
         let why = format!(
@@ -72,7 +69,6 @@ pub(super) fn write_report(page: &str, matches: &ArgMatches, folder: &Folder) ->
     Ok(Exit::Fine)
 }
 
-/// Returns the folder of the newest run in the default folder.
 fn latest_run() -> Result<PathBuf, Stopped> {
     let newest = Listing::read(RUNS.as_ref()).ok().and_then(|listing| Some(listing.runs.first()?.name.clone()));
     let name = newest
@@ -131,7 +127,6 @@ fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
     unread.map_or(Ok(()), Err)
 }
 
-/// Writes the page atomically into the folder.
 pub fn write_page(page: &str, folder: &Folder) -> Result<(), String> {
     folder.replace(PAGE, page.as_bytes()).map_err(|error| {
         let path = folder.path().join(PAGE);
@@ -142,7 +137,6 @@ pub fn write_page(page: &str, folder: &Folder) -> Result<(), String> {
     })
 }
 
-/// Writes the page atomically to the user's path.
 fn write_named_page(page: &str, path: &Path) -> Result<(), String> {
     write_named(path, page.as_bytes()).map_err(|error| {
         let hint = match missing_folder(path) {

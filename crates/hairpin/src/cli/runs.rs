@@ -14,7 +14,6 @@ use super::output;
 use crate::claims_folder::saved_results;
 use crate::session::RUNS;
 
-/// Lists the runs and the tested claims in a folder.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let mut listing = listing(matches)?;
     let claims: Vec<ListedClaims> =

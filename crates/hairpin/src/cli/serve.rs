@@ -166,7 +166,6 @@ fn open_account(state: &State, server: &Server, asked: &ServeOptions) -> Result<
     }
 }
 
-/// External events that end a server.
 struct EndEvents {
     stop: Arc<AtomicBool>,
     input_closed: Arc<AtomicBool>,
@@ -206,7 +205,6 @@ fn serve(
     Ok(Exit::Fine)
 }
 
-/// Saves the account if it changed.
 fn save_account(server: &Server, account: Option<&OwnAccount>) {
     if let Some((changed, account)) = server.changed().zip(account)
         && let Err(error) = account.keep(&changed)
@@ -216,11 +214,9 @@ fn save_account(server: &Server, account: Option<&OwnAccount>) {
     }
 }
 
-/// Prints tickets.
 struct Issuer<'a> {
     asked: &'a ServeOptions,
     at: SocketAddr,
-    /// Host and port in tickets.
     advertised: (String, u16),
     identity: &'a Identity,
 }
@@ -243,7 +239,6 @@ impl Issuer<'_> {
         }
     }
 
-    /// Prints the ticket of the server's start, and the server's address.
     fn on_listening(&self, taken: Option<&AcceptedTicket>) {
         let ticket = taken.map(|taken| self.issued(taken));
         if let Some(ticket) = ticket.as_ref().filter(|_| !self.asked.json) {
@@ -267,7 +262,6 @@ impl Issuer<'_> {
     }
 }
 
-/// Describes this host to clients.
 fn about(engine: &Engine) -> ServerInfo {
     let capabilities = hairpin_engine::engine::capabilities(&engine.cpus);
     let runs = capabilities.candidates.iter().filter(|candidate| candidate.can_run.is_ok());
@@ -450,7 +444,6 @@ impl ServeOptions {
         }
     }
 
-    /// Host and port in the ticket.
     fn advertised(&self, at: SocketAddr) -> (String, u16) {
         match &self.advertise {
             Some((host, port)) => (host.clone(), port.unwrap_or(at.port())),
@@ -482,7 +475,6 @@ fn routed_address() -> Option<String> {
 
 const DEFAULT_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT);
 
-/// Parses an address with or without a port.
 fn bind(text: &str) -> Result<SocketAddr, Refused> {
     let plain = text.trim_start_matches('[').trim_end_matches(']');
     let alone = plain.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
@@ -517,7 +509,6 @@ fn check_advertised(asked: &ServeOptions) -> Result<(), Stopped> {
     }
 }
 
-/// Parses a host name or an address, with or without a port.
 fn advertised(text: &str) -> Result<(String, Option<u16>), Refused> {
     host_and_port(text).or_else(|| host_and_port(&format!("[{text}]"))).ok_or_else(|| {
         Refused::new(

@@ -13,17 +13,13 @@ use super::exit::Exit;
 use super::output;
 use super::runs::minute;
 
-/// Lists tickets and sessions.
 pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
     let tickets = state.tickets()?;
     let mut servers = Accounts::of(state)?.listed()?;
     // Omits servers that ended without a session.
     servers.retain(|server| server.is_running || !server.book.sessions.is_empty());
-    if is_json {
-        output::json(&as_json(&tickets, &servers));
-    } else {
-        output::text(&as_text(&tickets, &servers, Look { colour: false, ..output::look() }));
-    }
+    let as_text = |look| as_text(&tickets, &servers, Look { colour: false, ..look });
+    output::result(is_json, &as_json(&tickets, &servers), as_text);
     Ok(Exit::Fine)
 }
 

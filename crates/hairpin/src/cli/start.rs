@@ -5,17 +5,17 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hairpin_engine::links::guest::Guest;
+use hairpin_engine::links::guest::{Guest, is_in_foreground};
 use hairpin_engine::tuning::{Setting, Supervision};
 use hairpin_model::observed::Observed;
 use hairpin_model::{Failure, Options};
 
+use crate::interrupt::Signals;
 use crate::linux::streams::to_standard_error;
 
 /// Number of bytes at the end of a command's output that are kept.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-/// How a command runs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct How<'h> {
     /// Settings of the command's own networks that have other values.
@@ -23,6 +23,21 @@ pub(super) struct How<'h> {
     pub(super) settings: &'h [Setting],
     pub(super) options: Option<&'h Options>,
     pub(super) keeps_output: bool,
+}
+
+/// Forwards the received signals to the command, but none of a key that the terminal has sent to it already: some programs react
+/// differently to a second one. `of_key` forwards the others. Returns whether there were any.
+pub(super) fn forward(signals: &Signals, guest: &Guest, of_key: impl Fn(&Guest, i32)) -> bool {
+    let keys_reach_command = is_in_foreground();
+    let received = signals.take();
+    for signal in &received {
+        match Signals::is_of_a_key(*signal) {
+            true if keys_reach_command => {}
+            true => of_key(guest, *signal),
+            false => guest.signal(*signal),
+        }
+    }
+    !received.is_empty()
 }
 
 #[derive(Default)]

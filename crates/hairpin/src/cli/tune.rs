@@ -41,7 +41,6 @@ struct Tune {
     quiet: bool,
 }
 
-/// What is run in turn.
 struct Arm {
     name: String,
     suggestion: Option<Suggestion>,
@@ -52,7 +51,6 @@ struct Arm {
     held_back: u64,
 }
 
-/// Runs the command with each change.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let link = matches.contains_id("link").then(|| LinkRunOptions::read(matches)).transpose()?;
     let has_own_network = matches.get_flag("own-network") || link.is_some();
@@ -77,7 +75,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         Tune { words, link, has_own_network, metric: TuneMetric::Time, server: None, pattern, signals, quiet };
     let first = tune.run(None, None)?;
     // Its addresses are printed once.
-    tune.link.iter_mut().for_each(LinkRunOptions::say_nothing);
+    tune.link.iter_mut().for_each(|link| link.quiet = true);
     let explanation = explain(first.observed, Tier::Packets, subject(&tune.words));
     // Samples of 1 ms do not measure an exchange.
     let has_packets = explanation.packets.frames > 0;
@@ -105,16 +103,11 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
     let (arms, ended_early) = if possible.is_empty() { (Vec::new(), None) } else { tune.arms(possible, runs, seed)? };
     let result = tune.result(arms, not_tried);
-    if matches.get_flag("json") {
-        output::json(&result);
-    } else {
-        output::text(&render_tuning(&result, &output::look()));
-    }
+    output::result(matches.get_flag("json"), &result, |look| render_tuning(&result, &look));
     // What was measured until then is reported.
     ended_early.map_or(Ok(Exit::Fine), Err)
 }
 
-/// Returns the changes that the user asks for.
 fn changes(matches: &ArgMatches, has_own_network: bool) -> Result<Vec<Suggestion>, Stopped> {
     let change = |text: &String| {
         let is_setting = text.split_once('=').is_some_and(|(name, _)| name.contains('.'));
@@ -161,7 +154,6 @@ fn mean_exchange_ns(explanation: &Explanation, server: Option<&str>) -> Option<f
 }
 
 impl Tune {
-    /// Runs the command once.
     fn run(&self, change: Option<&Change>, supervised: Option<&Options>) -> Result<Ran, Stopped> {
         let (mut sysctls, mut settings, mut options) = (Vec::new(), Vec::new(), supervised);
         match change {

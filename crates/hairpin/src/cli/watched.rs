@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted, is_in_foreground};
+use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted};
 use hairpin_engine::links::namespace;
 use hairpin_engine::tuning::{Program, Supervised, Supervision};
 use hairpin_engine::watching::{Leftovers, Subject, Watch};
@@ -14,10 +14,9 @@ use hairpin_model::{Failure, FailureKind};
 
 use super::exit::{Exit, Stopped};
 use super::link::{LinkRunOptions, cannot_run, exit_code, run_over_link};
-use super::start::{Ended, How, Output};
+use super::start::{Ended, How, Output, forward};
 use crate::interrupt::Signals;
 
-/// Where a command runs.
 #[derive(Clone, Copy, Default)]
 pub(super) enum Place<'h> {
     #[default]
@@ -28,7 +27,6 @@ pub(super) enum Place<'h> {
     Link(&'h LinkRunOptions),
 }
 
-/// What a run showed.
 pub(super) struct Ran {
     pub(super) exit: Exit,
     /// Whether a signal was forwarded to the command.
@@ -125,17 +123,7 @@ fn wait(guest: &mut Guest, signals: &Signals, leftovers: &Leftovers) -> Result<(
     loop {
         match guest.wait(&[signals.file()], None).map_err(unready)? {
             GuestEvent::Ended(status) => return Ok((status, interrupted)),
-            GuestEvent::Others(_) => {
-                let keys_reach_command = is_in_foreground();
-                for signal in signals.take() {
-                    interrupted = true;
-                    match Signals::is_of_a_key(signal) {
-                        true if keys_reach_command => {}
-                        true => leftovers.forward(signal),
-                        false => guest.signal(signal),
-                    }
-                }
-            }
+            GuestEvent::Others(_) => interrupted |= forward(signals, guest, |_, signal| leftovers.forward(signal)),
         }
     }
 }

@@ -36,7 +36,6 @@ fn raised_by(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Makes SIGHUP set a flag.
 pub fn raised_by_hangup() -> io::Result<Arc<AtomicBool>> {
     let raised = Arc::new(AtomicBool::new(false));
     flag::register(SIGHUP, Arc::clone(&raised))?;
@@ -58,9 +57,7 @@ pub fn have_large_files_refused() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Received signals, to be forwarded.
 pub struct Signals {
-    /// Readable after a signal.
     wake_reader: UnixStream,
     raised: Vec<(i32, Arc<AtomicBool>)>,
 }
@@ -81,7 +78,6 @@ impl Signals {
         Ok(Self { wake_reader, raised })
     }
 
-    /// Readable if there are signals.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.wake_reader.as_fd()
     }

@@ -28,14 +28,9 @@ pub(super) fn chosen(matches: &ArgMatches) -> Result<Vec<SelectedClaims>, Stoppe
 }
 
 pub(in crate::cli) fn show(report: &ClaimsReport, matches: &ArgMatches) {
-    if matches.get_flag("json") {
-        output::json(report);
-    } else {
-        output::text(&terminal::render_claims(report, &output::look()));
-    }
+    output::result(matches.get_flag("json"), report, |look| terminal::render_claims(report, &look));
 }
 
-/// The report before anything was measured.
 pub(super) fn new_report(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let of_text = |of: &SelectedClaims| {

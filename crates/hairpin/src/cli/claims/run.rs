@@ -106,7 +106,6 @@ struct Tests<'a> {
     ends: &'a Ends,
     options: RunOptions,
     folder: &'a Path,
-    /// The result of an interrupted command, which this one continues.
     earlier: Option<ClaimsReport>,
     report: ClaimsReport,
     unsaved: Vec<String>,
@@ -129,7 +128,6 @@ impl Tests<'_> {
         self.session(words).ok().and_then(|session| session.lasts_ns().ok()).unwrap_or(0)
     }
 
-    /// Prints the number of runs and their time.
     fn announce(&self, chosen: &[SelectedClaims], looks: usize) -> Result<(), Stopped> {
         if self.options.quiet {
             return Ok(());
@@ -289,7 +287,6 @@ fn nothing_to_test(chosen: &[SelectedClaims]) -> String {
     format!("nothing can be tested, and nothing was run: {why} (hint: `hairpin claims` lists what can be tested)")
 }
 
-/// The arguments that select the server on another host, for each run.
 fn server_arguments(matches: &ArgMatches) -> Vec<String> {
     let as_given = |name: &str| {
         let value = matches.get_raw(name)?.next()?;
@@ -304,7 +301,6 @@ fn server_arguments(matches: &ArgMatches) -> Vec<String> {
     redacted(&words)
 }
 
-/// The user's options for every run.
 struct RunOptions {
     seed: u64,
     rounds: Option<u64>,
@@ -372,7 +368,6 @@ fn open_folder(folder: &Path) -> Result<(Folder, Option<ClaimsReport>), Stopped>
     Ok((files, Some(earlier)))
 }
 
-/// Saves and shows the report; continues after a failure.
 fn finish(report: &ClaimsReport, files: &Folder, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
     for (name, text) in [(TESTED, report.to_json()), (PAGE, html::render_claims(report))] {
         if let Err(error) = files.replace(name, text.as_bytes()) {

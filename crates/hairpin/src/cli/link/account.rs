@@ -9,14 +9,12 @@ use hairpin_report::words::left_out;
 
 /// A link and its addresses, as passed to the programs at both ends.
 pub(super) struct Addresses<'a> {
-    /// The profile in one line.
     pub(super) link: &'a str,
     /// False for an MTU below 1280 bytes.
     pub(super) has_ipv6: bool,
 }
 
 impl Addresses<'_> {
-    /// Addresses of both ends by name.
     pub(super) fn named(&self) -> BTreeMap<&'static str, String> {
         let mut named = BTreeMap::from([("near", NEAR_V4.to_string()), ("far", FAR.v4.to_string())]);
         if self.has_ipv6 {
@@ -74,7 +72,6 @@ pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     Some(format!("warning: link-late: {why}: do not trust times measured over this link (hint: {hint})"))
 }
 
-/// Packet counts of a direction in words, without zeros.
 fn packets(direction: &DirectionRecord) -> String {
     let counts = &direction.packets;
     let mut text = format!("packets in {}, out {}", quantities::count(counts.entered), quantities::count(counts.out));

@@ -17,7 +17,6 @@ use crate::linux::streams::to_standard_error;
 
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Polling interval until the far command listens.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Time between the request to end and the kill.
@@ -31,7 +30,6 @@ pub(super) struct Far {
     ended: Option<ExitStatus>,
 }
 
-/// State of the far command after the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Listens,
@@ -41,7 +39,6 @@ pub(super) enum Readiness {
 }
 
 impl Far {
-    /// Starts Hairpin's echo server and waits until it listens.
     pub(super) fn echo(program: &Path, namespace: &Path) -> Result<Self, Failure> {
         let mut command = Command::new(program);
         command.args([echo_server::COMMAND, &std::process::id().to_string()]);
@@ -63,7 +60,6 @@ impl Far {
         Ok(Self { program, input, ended: None })
     }
 
-    /// Starts a command in a shell, and waits until it listens.
     pub(super) fn shell(
         text: &str,
         addresses: &Addresses<'_>,

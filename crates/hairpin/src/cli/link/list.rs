@@ -10,7 +10,6 @@ use super::super::lines::Lines;
 use super::super::output;
 use super::request::as_json;
 
-/// Lists the profiles, as a table or as JSON.
 pub(super) fn run(matches: &ArgMatches) -> Exit {
     let can_run = (known::capabilities().relay)();
     if matches.get_flag("json") {
@@ -32,7 +31,6 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
     Exit::Fine
 }
 
-/// Adds each profile to a list: name, summary, figures.
 pub(in crate::cli) fn add(list: &mut Lines) {
     for profile in builtin::ALL.iter() {
         list.item(profile.name, profile.summary);
@@ -42,7 +40,6 @@ pub(in crate::cli) fn add(list: &mut Lines) {
     }
 }
 
-/// All built-in profiles for JSON.
 pub fn profiles() -> Vec<ListedLink> {
     builtin::ALL.iter().map(|builtin| as_json(Some(builtin), &builtin.profile())).collect()
 }

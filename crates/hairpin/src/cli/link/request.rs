@@ -17,7 +17,6 @@ pub(super) struct LinkRequest {
 }
 
 impl LinkRequest {
-    /// Reads a profile and the traces named in the profile.
     pub(super) fn read(text: &str) -> Result<Self, Stopped> {
         let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
             let pointed = error.pointed().replace('\n', "\n  ");

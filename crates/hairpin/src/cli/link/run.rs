@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use hairpin_engine::clock::RealClock;
-use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted, is_in_foreground};
+use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted};
 use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace, tcp};
 use hairpin_engine::placement::Cpus;
 use hairpin_engine::tuning::Program;
@@ -23,7 +23,7 @@ use hairpin_report::words::left_out;
 
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::output;
-use super::super::start::{Ended, How, Output};
+use super::super::start::{Ended, How, Output, forward};
 use super::account::{self, Addresses};
 use super::far::{Far, Readiness};
 use super::request::LinkRequest;
@@ -42,53 +42,33 @@ pub(in crate::cli) struct LinkRunOptions {
     congestion_control: String,
     log: Option<LogTo>,
     json: bool,
-    quiet: bool,
+    /// Whether no address and no seed is printed.
+    pub(in crate::cli) quiet: bool,
     command: Vec<OsString>,
 }
 
-enum Outcome {
-    Ended(ExitStatus),
-    /// The command could not be executed.
-    NotRun(io::Error),
-    /// A signal arrived before the command was started.
-    Interrupted(i32),
-    LinkFailed,
-}
-
-/// Runs the command over the link.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let options = LinkRunOptions::read(matches)?;
     namespace::prepare()
         .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
-    let (outcome, end) = run_link(&options, &signals, None).map_err(|failure| Stopped::link(&failure))?;
-    let exit = exit(&options, &outcome)?;
+    let (exit, end) = run_link(&options, &signals, None).map_err(|failure| Stopped::link(&failure))?;
+    let exit = exit?;
     print_result(&options, exit, &end);
     Ok(exit)
 }
 
-/// Runs the command over the link, and watches both ends.
 pub(in crate::cli) fn run_over_link(
     options: &LinkRunOptions,
     how: How<'_>,
     signals: &Signals,
 ) -> Result<(Exit, Ended), Stopped> {
     let mut ended = Ended::default();
-    let (outcome, end) =
+    let (exit, end) =
         run_link(options, signals, Some((how, &mut ended))).map_err(|failure| Stopped::link(&failure))?;
-    ended.interrupted |= matches!(outcome, Outcome::Interrupted(_));
-    let exit = exit(options, &outcome)?;
+    let exit = exit?;
     account::warning(&end.record).iter().for_each(|warning| output::note(warning));
     Ok((exit, ended))
-}
-
-fn exit(options: &LinkRunOptions, outcome: &Outcome) -> Result<Exit, Stopped> {
-    match outcome {
-        Outcome::Ended(status) => Ok(Exit::Of(exit_code(*status))),
-        Outcome::NotRun(error) => Err(cannot_run(&options.command[0], error)),
-        Outcome::Interrupted(signal) => Ok(Exit::Of(signal_exit_code(*signal))),
-        Outcome::LinkFailed => Ok(Exit::Of(LINK_FAILED)),
-    }
 }
 
 fn unready(error: io::Error) -> Failure {
@@ -99,12 +79,11 @@ fn unready(error: io::Error) -> Failure {
 /// How the commands are watched, and what that shows.
 type Watched<'w> = Option<(How<'w>, &'w mut Ended)>;
 
-/// Creates the link, runs the command, and removes the link.
 fn run_link(
     options: &LinkRunOptions,
     signals: &Signals,
     mut watched: Watched<'_>,
-) -> Result<(Outcome, LinkEnd), Failure> {
+) -> Result<(Result<Exit, Stopped>, LinkEnd), Failure> {
     let program = std::env::current_exe().map_err(unready)?;
     let order = LinkOrder {
         profile: options.line.clone(),
@@ -123,24 +102,24 @@ fn run_link(
         namespace::set_all(end, watched.as_ref().map_or(&[], |(how, _)| how.sysctls))?;
     }
     let watch = watched.is_some().then(|| Watch::begin(Subject::Children, &ends)).transpose()?;
-    let outcome = run_commands(options, &link, &program, signals, &mut watched);
+    let exit = run_commands(options, &link, &program, signals, &mut watched);
     if let Some((watch, (_, ended))) = watch.zip(watched) {
         let (packets, programs) = watch.finish();
         ended.observed = Observed { packets, programs: Some(programs) };
     }
     // An error of the link is reported first, because it explains other errors.
     let end = link.finish()?;
-    Ok((outcome?, end))
+    Ok((exit?, end))
 }
 
-/// Runs both commands, the far one first.
+/// Runs both commands, the far one first. The inner error is that COMMAND cannot be executed.
 fn run_commands(
     options: &LinkRunOptions,
     link: &RunningLink,
     program: &Path,
     signals: &Signals,
     watched: &mut Watched<'_>,
-) -> Result<Outcome, Failure> {
+) -> Result<Result<Exit, Stopped>, Failure> {
     let how = watched.as_ref().map(|(how, _)| *how).unwrap_or_default();
     let addresses = options.addresses();
     let (far, remark) = match &options.far {
@@ -156,7 +135,8 @@ fn run_commands(
         }
     };
     if let [signal, ..] = signals.take()[..] {
-        return Ok(Outcome::Interrupted(signal));
+        watched.iter_mut().for_each(|(_, ended)| ended.interrupted = true);
+        return Ok(Ok(Exit::Of(signal_exit_code(signal))));
     }
     if !options.quiet {
         output::note(&addresses.before(&options.described(), link.ends_use(), &remark));
@@ -178,15 +158,15 @@ fn run_commands(
     let began = Instant::now();
     let (mut supervisions, mut interrupted) = (Vec::new(), false);
     let place = (link.namespaces().near.as_path(), Group::Shared);
-    let (outcome, kept) = match Program::start(&mut command, how.options, how.settings, Some(place)) {
+    let (exit, kept) = match Program::start(&mut command, how.options, how.settings, Some(place)) {
         Ok(mut program) => {
             let kept = kept.map(|kept| kept.reader(command, &mut program.guest));
-            let (outcome, was_signalled) = wait_for_command(&mut program.guest, link, signals)?;
+            let (exit, was_signalled) = wait_for_command(&mut program.guest, link, signals)?;
             interrupted = was_signalled;
             supervisions.extend(program.end());
-            (outcome, kept)
+            (Ok(exit), kept)
         }
-        Err(NotStarted::Program(error)) => (Outcome::NotRun(error), None),
+        Err(NotStarted::Program(error)) => (Err(cannot_run(&options.command[0], &error)), None),
         Err(NotStarted::Link(failure)) => return Err(failure),
     };
     let took = began.elapsed();
@@ -199,11 +179,11 @@ fn run_commands(
     if let Some(status) = status.filter(|status| !status.success()) {
         output::note(&format!("warning: the far command ended early ({status})"));
     }
-    Ok(outcome)
+    Ok(exit)
 }
 
 /// Waits until the command ends, and forwards signals to it; also returns whether there were any. If the link fails, ends the command.
-fn wait_for_command(guest: &mut Guest, link: &RunningLink, signals: &Signals) -> Result<(Outcome, bool), Failure> {
+fn wait_for_command(guest: &mut Guest, link: &RunningLink, signals: &Signals) -> Result<(Exit, bool), Failure> {
     let mut interrupted = false;
     loop {
         let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| {
@@ -214,22 +194,12 @@ fn wait_for_command(guest: &mut Guest, link: &RunningLink, signals: &Signals) ->
             )
         })?;
         match woken {
-            GuestEvent::Ended(status) => return Ok((Outcome::Ended(status), interrupted)),
+            GuestEvent::Ended(status) => return Ok((Exit::Of(exit_code(status)), interrupted)),
             GuestEvent::Others(ready) if ready[0] => {
                 guest.end(END_TIMEOUT);
-                return Ok((Outcome::LinkFailed, interrupted));
+                return Ok((Exit::Of(LINK_FAILED), interrupted));
             }
-            GuestEvent::Others(_) => {
-                let keys_reach_command = is_in_foreground();
-                for signal in signals.take() {
-                    interrupted = true;
-                    // The terminal has already sent signals of keys to the command. Some programs react differently
-                    // to a second signal.
-                    if !(keys_reach_command && Signals::is_of_a_key(signal)) {
-                        guest.signal(signal);
-                    }
-                }
-            }
+            GuestEvent::Others(_) => interrupted |= forward(signals, guest, Guest::signal),
         }
     }
 }
@@ -271,11 +241,6 @@ impl LinkRunOptions {
             quiet: matches.get_flag("quiet"),
             command: matches.get_many("COMMAND").unwrap_or_default().cloned().collect(),
         })
-    }
-
-    /// Prints no address and no seed.
-    pub(in crate::cli) fn say_nothing(&mut self) {
-        self.quiet = true;
     }
 
     fn addresses(&self) -> Addresses<'_> {

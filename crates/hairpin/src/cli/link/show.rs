@@ -10,7 +10,6 @@ use super::super::lines::Lines;
 use super::super::output;
 use super::request::{LinkRequest, as_json, figures};
 
-/// Shows a profile, as a table or as JSON.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let words: Vec<&str> = matches.get_many::<String>("PROFILE").unwrap_or_default().map(String::as_str).collect();
     let asked = LinkRequest::read(&words.join(" "))?;

@@ -1,10 +1,8 @@
 //! Definition of the command line for links.
 
-use std::ffi::OsString;
-
 use clap::{Arg, Command, value_parser};
 
-use crate::cli::flags::{path, switch, valued};
+use crate::cli::flags::{path, program, switch, valued};
 
 const PROFILES: &str = "A profile is a built-in name (hairpin link list), words such as `delay=23.5ms±1ms \
 up=5.5mbit queue=64KiB codel=5ms/100ms loss=0.1%`, or a name and words that change it: see docs/links.md.\n\n\
@@ -34,9 +32,7 @@ pub fn command() -> Command {
         .after_help(PROFILES)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(list())
-        .subcommand(show())
-        .subcommand(run())
+        .subcommands([list(), show(), run()])
 }
 
 fn list() -> Command {
@@ -70,17 +66,9 @@ fn run() -> Command {
             packet counts. The output of COMMAND goes to standard error",
         ))
         .arg(switch("quiet", "Print only errors and warnings about the link").short('q'))
-        .arg(
-            Arg::new("COMMAND")
-                .required(true)
-                .num_args(1..)
-                .last(true)
-                .value_parser(value_parser!(OsString))
-                .help("The program to run at the near end, with its arguments; it uses the terminal"),
-        )
+        .arg(program("The program to run at the near end, with its arguments; it uses the terminal").required(true))
 }
 
-/// The link of a program, and what runs at its far end.
 pub fn of_link() -> [Arg; 5] {
     [
         valued(
