@@ -8,35 +8,30 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use hairpin_testing::{contract, program, works};
 
-use crate::platforms::{self, Checked};
-use crate::process;
-use crate::skips::AllowedSkips;
-use crate::suite;
+use crate::skips::{AllowedSkips, Done};
+use crate::{platforms, process, suite};
 
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
 /// C compiler for the target. The C code needs only headers that musl and glibc share.
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 
-/// Time limit of a run of the binary.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Builds for the target and runs the binary and the contract tests. Returns a line for the summary.
-pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<Checked> {
+pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<Done> {
     let enter = enter(root);
     let missing = missing(&enter)?;
     if !missing.is_empty() {
-        return Ok(Checked::Missing(missing));
+        return Ok(Done::skipped("aarch64", &format!("no {}", missing.join(", "))));
     }
     let binary = binary(root, target, &scratch.join("aarch64"), &enter)?;
     let skipped = contract_of_transports(root, &scratch.join("skips-aarch64"), &enter, allowed)?;
-    Ok(Checked::Passed(format!("{binary}; contract of the transports, {skipped}")))
+    Ok(Done::Passed(format!("{binary}; contract of the transports, {skipped}")))
 }
 
-/// Returns the command prefix for programs of the target.
 fn enter(root: &Path) -> Vec<String> {
     let script = root.join("xtask/src/aarch64.sh").to_string_lossy().into_owned();
     ["unshare", "--map-root-user", "--mount", "--net", "sh"].map(str::to_owned).into_iter().chain([script]).collect()
@@ -67,9 +62,7 @@ fn cargo(root: &Path, words: &[&str]) -> Command {
 /// Checks that the binary prints its version and lists its transports, and that it can measure.
 fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result<String> {
     let build = ["build", "--package", "hairpin", "--bin", "hairpin"];
-    if !cargo(root, &build).status().context("cannot start cargo")?.success() {
-        bail!("cargo build --target {TARGET} failed");
-    }
+    process::run_cargo(&mut cargo(root, &build), &format!("cargo build --target {TARGET} failed"))?;
     let binary: PathBuf = target.join(TARGET).join("debug/hairpin");
     let ran = |arguments: &[&str]| {
         let ran = process::run(process::prefixed(enter, &binary).args(arguments), LIMIT)?.succeeded();

@@ -15,7 +15,6 @@ const FIELDS: &[&str] = &["frame.time_epoch", "tcp.dstport", "tcp.flags", "tcp.l
 /// Tolerance of times, since tshark and Hairpin may round differently, and Hairpin converts the times to another clock.
 const TOLERANCE_NS: i128 = 2_000;
 
-/// A packet as read by tshark or by Hairpin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Packet {
     at_ns: i128,

@@ -11,17 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hairpin_testing::program;
 
-use crate::platforms::{self, Checked};
-use crate::skips::{AllowedSkips, Skip};
-use crate::{aarch64, captures, commands, dist, documents, picture, process, readers, smoke, suite, tidy, versions};
+use crate::skips::{AllowedSkips, Done};
+use crate::{
+    aarch64, captures, commands, dist, documents, picture, platforms, process, readers, smoke, suite, tidy, versions,
+};
 
-/// How a step ended, if not in an error.
-enum Done {
-    Passed(String),
-    Skipped(Skip),
-}
-
-/// State shared by the steps.
 struct State {
     root: PathBuf,
     target: PathBuf,
@@ -46,7 +40,6 @@ impl State {
     }
 }
 
-/// A step: its name and its action.
 type Step = (&'static str, fn(&mut State) -> Result<Done>);
 
 const STEPS: &[Step] = &[
@@ -79,20 +72,8 @@ const STEPS: &[Step] = &[
     }),
     ("deny", deny),
     ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),
-    ("platforms", |state| {
-        Ok(match platforms::run(&state.root)? {
-            Checked::Passed(line) => Done::Passed(line),
-            Checked::Missing(targets) => {
-                skipped("platforms", &format!("no standard library of {}", targets.join(", ")))
-            }
-        })
-    }),
-    ("aarch64", |state| {
-        Ok(match aarch64::run(&state.root, &state.target, &state.scratch, &state.allowed)? {
-            Checked::Passed(line) => Done::Passed(line),
-            Checked::Missing(parts) => skipped("aarch64", &format!("no {}", parts.join(", "))),
-        })
-    }),
+    ("platforms", |state| platforms::run(&state.root)),
+    ("aarch64", |state| aarch64::run(&state.root, &state.target, &state.scratch, &state.allowed)),
     ("docs", |state| {
         let arguments = ["doc", "--quiet", "--locked", "--no-deps", "--workspace"];
         cargo(state, &arguments, &[("RUSTDOCFLAGS", "-D warnings")])
@@ -112,13 +93,10 @@ const STEPS: &[Step] = &[
     }),
     ("catalog", |state| documents::catalog(&state.root, state.binary()?, true).map(Done::Passed)),
     ("commands", |state| commands::run(&state.root, state.binary()?, true).map(Done::Passed)),
-    ("versions", |state| {
-        let checked = versions::run(&state.root, &state.target, &state.scratch, state.binary()?)?;
-        Ok(checked.map_or_else(|| skipped("versions", "the clone lacks the earlier version"), Done::Passed))
-    }),
+    ("versions", |state| versions::run(&state.root, &state.target, &state.scratch, state.binary()?)),
     ("unit", |state| {
         if program("systemd-analyze").is_err() {
-            return Ok(skipped("systemd-analyze", "it is not installed"));
+            return Ok(Done::skipped("systemd-analyze", "it is not installed"));
         }
         // The exposure of the service must not exceed 1.7.
         let mut command = Command::new("systemd-analyze");
@@ -145,7 +123,6 @@ const SECOND: [&str; 9] =
 /// The second process among the steps of the first. Its text has a line for each of its steps.
 const SECOND_PROCESS: &str = "the second process";
 
-/// How a step ended, for the summary.
 struct StepResult {
     name: &'static str,
     fault: bool,
@@ -256,17 +233,17 @@ fn print_summary(lines: &[StepResult]) -> bool {
     failed == 0 && !lines.is_empty()
 }
 
-/// Runs cargo with the output of this process.
 fn cargo(state: &State, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Done> {
     let mut command = process::cargo(&state.root);
-    let status = command.args(arguments).envs(environment.iter().copied()).status().context("cannot start cargo")?;
-    if status.success() { Ok(Done::Passed(String::new())) } else { bail!("cargo {} failed", arguments[0]) }
+    command.args(arguments).envs(environment.iter().copied());
+    process::run_cargo(&mut command, &format!("cargo {} failed", arguments[0]))?;
+    Ok(Done::Passed(String::new()))
 }
 
 /// Checks licences, duplicate versions, sources, and the allowed dependencies between crates (deny.toml).
 fn deny(state: &mut State) -> Result<Done> {
     if program("cargo-deny").is_err() {
-        return Ok(skipped("cargo-deny", "it is not installed"));
+        return Ok(Done::skipped("cargo-deny", "it is not installed"));
     }
     // The dependency rules apply to the main workspace only.
     let fuzz = ["deny", "--locked", "--manifest-path", "fuzz/Cargo.toml", "check"];
@@ -282,8 +259,9 @@ fn release_build(state: &mut State) -> Result<Done> {
 }
 
 fn survey(state: &mut State) -> Result<Done> {
-    let (run_folder, line) = smoke::survey(state.binary()?, &state.scratch.join("survey"), &state.allowed)?;
-    state.run_folder = Some(run_folder);
+    let folder = state.scratch.join("survey");
+    let line = smoke::survey(state.binary()?, &folder, &state.allowed)?;
+    state.run_folder = Some(folder);
     Ok(Done::Passed(line))
 }
 
@@ -291,7 +269,7 @@ fn read_back(state: &mut State) -> Result<Done> {
     let run_folder = state.run_folder()?;
     match readers::environment(&state.target) {
         Ok(python) => readers::read_back(&python, run_folder).map(Done::Passed),
-        Err(why) => Ok(skipped("readers", &format!("{why:#}"))),
+        Err(why) => Ok(Done::skipped("readers", &format!("{why:#}"))),
     }
 }
 
@@ -304,15 +282,15 @@ fn small_writes(state: &mut State) -> Result<Done> {
 
 fn read_captures(state: &mut State) -> Result<Done> {
     let folder = state.small_writes()?;
-    let Ok(tshark) = program("tshark") else { return Ok(skipped("tshark", "it is not installed")) };
+    let Ok(tshark) = program("tshark") else { return Ok(Done::skipped("tshark", "it is not installed")) };
     captures::compare(&tshark, folder, &smoke::read_run(folder)?).map(Done::Passed)
 }
 
 fn look(state: &mut State) -> Result<Done> {
-    let Some(browser) = picture::browser() else { return Ok(skipped("chromium", "it is not installed")) };
+    let Some(browser) = picture::browser() else { return Ok(Done::skipped("chromium", "it is not installed")) };
     let python = match readers::environment(&state.target) {
         Ok(python) => python,
-        Err(why) => return Ok(skipped("readers", &format!("{why:#}"))),
+        Err(why) => return Ok(Done::skipped("readers", &format!("{why:#}"))),
     };
     let pictures = state.scratch.join("picture");
     let mut lines = Vec::new();
@@ -323,10 +301,6 @@ fn look(state: &mut State) -> Result<Done> {
     Ok(Done::Passed(lines.join("; ")))
 }
 
-fn skipped(what: &str, reason: &str) -> Done {
-    Done::Skipped(Skip { what: what.to_owned(), reason: reason.to_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,7 +308,7 @@ mod tests {
     #[test]
     fn a_skip_that_is_not_listed_is_a_fault() {
         let line = |done| line_of("step", done, &AllowedSkips::default(), Duration::ZERO);
-        let unlisted = line(Ok(skipped("chromium", "it is not installed")));
+        let unlisted = line(Ok(Done::skipped("chromium", "it is not installed")));
         assert!(unlisted.fault && unlisted.text.starts_with("chromium was skipped: it is not installed"));
         assert!(!line(Ok(Done::Passed("fine".to_owned()))).fault);
         assert!(line(Err(anyhow::anyhow!("broken"))).fault);

@@ -7,12 +7,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::process;
+use crate::source::{self, Source};
 
 const LIMIT: Duration = Duration::from_mins(15);
 
@@ -80,9 +81,8 @@ struct Shown {
 pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
     let mut shown: Vec<Shown> = Vec::new();
     let mut faults = Vec::new();
-    for path in documents(root)? {
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for Source { path, text } in documents(root)? {
+        let name = path.trim_start_matches("docs/");
         faults.extend(undated(&text).into_iter().map(|line| format!("{name}:{line}: output without a date")));
         let tested = name == BLOCKS_ARE_TESTED;
         for one in commands(&text).into_iter().filter(|one| one.inline || !tested) {
@@ -106,18 +106,13 @@ pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
     Ok(format!("{} commands of the documents work", shown.len()))
 }
 
-fn documents(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for folder in [root.to_path_buf(), root.join("docs")] {
-        let entries = fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
-        found.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
-    }
-    found.retain(|path| path.extension().is_some_and(|end| end == "md") && !path.ends_with(GENERATED));
-    found.sort();
+/// The documents in the root and in docs, but not below.
+fn documents(root: &Path) -> Result<Vec<Source>> {
+    let mut found = source::files(root, &["md"])?;
+    found.retain(|one| !one.path.trim_start_matches("docs/").contains('/') && !one.path.ends_with(GENERATED));
     Ok(found)
 }
 
-/// Returns the commands of a document, in order.
 fn commands(text: &str) -> Vec<Shown> {
     let mut found = Vec::new();
     let mut prose = String::new();
@@ -170,7 +165,6 @@ fn undated(text: &str) -> Vec<usize> {
     found
 }
 
-/// Whether the line contains a date such as 2026-11-22.
 fn has_date(line: &str) -> bool {
     let is_date = |word: &str| {
         let parts: Vec<&str> = word.split('-').collect();
@@ -180,23 +174,12 @@ fn has_date(line: &str) -> bool {
     line.split(|letter: char| !letter.is_ascii_digit() && letter != '-').any(is_date)
 }
 
-/// The folder and environment in which commands run.
 struct Place<'a> {
     root: &'a Path,
     binary: &'a Path,
     brief: bool,
     folder: PathBuf,
     programs: PathBuf,
-}
-
-/// A server. Dropping it closes the server's input, which ends the server.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        self.0.wait().ok();
-    }
 }
 
 impl<'a> Place<'a> {
@@ -217,25 +200,12 @@ impl<'a> Place<'a> {
         Ok(place)
     }
 
-    /// Starts a server and waits for its ticket.
-    fn serve(&self) -> Result<Server> {
-        let ticket = self.folder.join(TICKET);
-        let printed = fs::File::create(&ticket).with_context(|| format!("cannot create {TICKET}"))?;
+    fn serve(&self) -> Result<process::Held> {
         let mut command = Command::new(self.binary);
-        command
-            .args(["serve", "--bind", "127.0.0.1:0", "--quiet", "--until-input-closes", "--http", ECHO])
-            .env(STATE, self.state());
-        let child = command.stdin(Stdio::piped()).stdout(printed).spawn().context("cannot start a server")?;
-        let server = Server(child);
-        let began = Instant::now();
-        while !fs::read_to_string(&ticket).is_ok_and(|text| text.ends_with('\n')) {
-            ensure!(began.elapsed() < LIMIT, "the server prints no ticket");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(server)
+        command.args(["serve", "--bind", "127.0.0.1:0", "--quiet", "--until-input-closes", "--http", ECHO]);
+        process::serve(command.env(STATE, self.state()), &self.folder.join(TICKET))
     }
 
-    /// Folder with the keys and tickets of the started servers.
     fn state(&self) -> PathBuf {
         self.folder.with_file_name("state")
     }

@@ -29,7 +29,6 @@ use runs::{Repeat, Row, compared, deviation, median, repeat, run_in};
 const MAX_STATE_RATIO: f64 = 1.02;
 /// Minimum number of other runs in the same state for a true value.
 const MIN_RUNS_IN_STATE: usize = 5;
-/// An experiment whose intervals are checked.
 struct Experiment {
     name: &'static str,
     figures: &'static [&'static str],
@@ -39,7 +38,6 @@ struct Experiment {
 struct Limits {
     /// Minimum coverage over all cases, of the p50 or a rate.
     pooled: f64,
-    /// Minimum coverage of each case.
     each: f64,
     pooled_p99: f64,
     /// Minimum share of repeats with an interval, in each case. Not required of a disturbed machine.
@@ -69,24 +67,33 @@ const EXPERIMENTS: [Experiment; 5] = [
     Experiment { name: "under-load", figures: &["p50", "p99", "goodput"], limits: OF_RATES },
 ];
 
+#[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Shell words: one of [`EXPERIMENTS`], and its arguments.
-    pub(crate) experiment: String,
-    /// Whether another process uses the CPUs from time to time.
-    pub(crate) disturbed: bool,
-    pub(crate) runs: usize,
-    /// Number of runs with an injected delay of each size.
-    pub(crate) injected: usize,
-    /// Duration of each run, as an argument of `--over`.
-    pub(crate) over: String,
-    pub(crate) transports: String,
-    /// Folder in which the runs are kept. Existing runs are analysed again instead of measured.
-    pub(crate) out: Option<PathBuf>,
-    /// File for the figures of all rounds, which a test replays.
-    pub(crate) record: Option<PathBuf>,
+    /// round-trip, message-rate, bulk, offered-load or under-load, with its arguments
+    #[arg(long, value_name = "WORDS", default_value = "round-trip")]
+    experiment: String,
+    /// Use the CPUs from time to time during the runs
+    #[arg(long)]
+    disturbed: bool,
+    #[arg(long, default_value_t = 201)]
+    runs: usize,
+    /// Number of runs with an injected delay, for each of two sizes of the delay
+    #[arg(long, default_value_t = 40)]
+    injected: usize,
+    /// Duration of each run
+    #[arg(long, default_value = "10s")]
+    over: String,
+    /// Transports to measure
+    #[arg(long, default_value = "tcp,udp,pipe,unix-stream")]
+    transports: String,
+    /// Keep the runs in this folder, and analyse existing runs again instead of measuring
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Write the p50, p99 and probe times of each round of tcp and pipe to this file; needs --out
+    #[arg(long, requires = "out")]
+    record: Option<PathBuf>,
 }
 
-/// Measures and prints all results. Returns whether they are within the limits.
 pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     let words: Vec<&str> = asked.experiment.split_whitespace().collect();
     let experiment = EXPERIMENTS.iter().find(|one| words.first() == Some(&one.name));
@@ -147,7 +154,6 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     Ok(holds)
 }
 
-/// One figure of a case over all repeats.
 struct Case {
     label: String,
     figure: &'static str,
@@ -155,7 +161,6 @@ struct Case {
 }
 
 impl Case {
-    /// Collects the figures of every case.
     fn all(runs: &[Value], experiment: &Experiment) -> Result<Vec<Self>> {
         let mut cases: BTreeMap<(String, &'static str), Vec<Repeat>> = BTreeMap::new();
         for run in runs {
@@ -323,7 +328,6 @@ fn states(runs: &[Value]) -> String {
     )
 }
 
-/// Rows of adjacent pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rows {
     all: usize,

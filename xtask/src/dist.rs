@@ -22,7 +22,6 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Shells, each with the name of its completion file.
 const SHELLS: &[(&str, &str)] = &[("bash", "hairpin.bash"), ("zsh", "_hairpin"), ("fish", "hairpin.fish")];
 
-/// Text files added to the archive.
 const TEXTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Builds the archive below `target/dist`, unpacks it, and runs the binary in an empty root. Returns a line for the
@@ -59,30 +58,12 @@ fn build(root: &Path) -> Result<(String, PathBuf)> {
         command.env("RUSTFLAGS", "-C target-feature=+crt-static");
         target("gnu")
     };
-    command.args([
-        "build",
-        "--profile",
-        "dist",
-        "--locked",
-        "--package",
-        "hairpin",
-        "--bin",
-        "hairpin",
-        "--features",
-        "full",
-        "--target",
-        &target,
-    ]);
-    if !command.status().context("cannot start cargo")?.success() {
-        bail!("cargo build --profile dist --target {target} failed");
-    }
-    let built =
-        process::metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target folder")?;
-    let binary = built.join(&target).join("dist/hairpin");
+    command.args("build --profile dist --locked --package hairpin --bin hairpin --features full --target".split(' '));
+    process::run_cargo(command.arg(&target), &format!("cargo build --profile dist --target {target} failed"))?;
+    let binary = process::target(root)?.join(&target).join("dist/hairpin");
     Ok((target, binary))
 }
 
-/// Fills the folder that becomes the archive.
 fn fill(root: &Path, binary: &Path, content: &Path) -> Result<()> {
     for folder in ["man/man1", "completions"] {
         std::fs::create_dir_all(content.join(folder))
@@ -124,7 +105,6 @@ fn commands_in(page: &str, name: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Creates the archive and its checksum.
 fn pack(root: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
     let mut log = Command::new("git");
     let log = process::run(log.current_dir(root).args(["log", "-1", "--format=@%ct"]), LIMIT)?;

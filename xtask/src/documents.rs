@@ -13,8 +13,7 @@ pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String>
     let mut command = Command::new(binary);
     command.args(["list", "--json"]);
     let listed = process::run(&mut command, Duration::from_secs(30))?.succeeded().context("hairpin list")?.json()?;
-    let document = Document { path: "docs/catalog.md", chore: "catalog" };
-    write_or_compare(root, &document, &crate::catalog::markdown(&listed), check)
+    write_or_compare(root, ["docs/catalog.md", "catalog"], &crate::catalog::markdown(&listed), check)
 }
 
 /// Writes hairpin-model's schemas to docs/schemas; with `check`, only compares. Returns a line for the summary.
@@ -28,7 +27,7 @@ pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
     let schemas = schemas.as_object().context("the schemas are not in an object")?;
     for (name, schema) in schemas {
         let path = format!("{SCHEMAS}/{name}.json");
-        write_or_compare(root, &Document { path: &path, chore: "schema" }, &format!("{schema:#}\n"), check)?;
+        write_or_compare(root, [&path, "schema"], &format!("{schema:#}\n"), check)?;
     }
     for entry in std::fs::read_dir(root.join(SCHEMAS)).with_context(|| format!("cannot list {SCHEMAS}"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -40,40 +39,30 @@ pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
 
 const SCHEMAS: &str = "docs/schemas";
 
-/// A document, and the xtask command that writes the document.
-struct Document<'a> {
-    path: &'a str,
-    chore: &'static str,
+/// Writes the document at this path, or compares it; `chore` is the xtask command that writes it.
+fn write_or_compare(root: &Path, [path, chore]: [&str; 2], printed: &str, check: bool) -> Result<String> {
+    if check {
+        let written = std::fs::read_to_string(root.join(path)).unwrap_or_default();
+        ensure_current([path, chore], &written, printed)?;
+    } else {
+        std::fs::write(root.join(path), printed).with_context(|| format!("cannot write {path}"))?;
+    }
+    Ok(format!("{path}: {} lines", printed.lines().count()))
 }
 
-fn write_or_compare(root: &Path, document: &Document, printed: &str, check: bool) -> Result<String> {
-    let path = root.join(document.path);
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    if let Some(why) = stale(document, &written, printed).filter(|_| check) {
-        bail!(why);
-    }
-    if !check {
-        std::fs::write(&path, printed).with_context(|| format!("cannot write {}", document.path))?;
-    }
-    Ok(format!("{}: {} lines", document.path, printed.lines().count()))
-}
-
-/// Returns why the written document is stale; `None` if it is current.
-fn stale(Document { path, chore }: &Document, written: &str, printed: &str) -> Option<String> {
-    if printed.trim().is_empty() {
-        return Some(format!("nothing was printed for {path}"));
-    }
+fn ensure_current([path, chore]: [&str; 2], written: &str, printed: &str) -> Result<()> {
+    ensure!(!printed.trim().is_empty(), "nothing was printed for {path}");
     if written == printed {
-        return None;
+        return Ok(());
     }
     let same = written.lines().zip(printed.lines()).take_while(|(written, printed)| written == printed).count();
     let line = |text: &str| text.lines().nth(same).unwrap_or("(end of file)").to_owned();
-    Some(format!(
+    bail!(
         "{path} is stale from line {} on: found `{}`, expected `{}` (hint: cargo xtask {chore})",
         same + 1,
         line(written),
         line(printed)
-    ))
+    );
 }
 
 #[cfg(test)]
@@ -82,7 +71,8 @@ mod tests {
 
     #[test]
     fn a_stale_document_is_reported_with_the_first_difference() {
-        let stale = |written, printed| stale(&Document { path: "a.md", chore: "a" }, written, printed);
+        let stale =
+            |written, printed| ensure_current(["a.md", "a"], written, printed).err().map(|why| why.to_string());
         assert_eq!(stale("a\nb\n", "a\nb\n"), None);
         let why = stale("a\nb\n", "a\nc\n").unwrap();
         assert!(why.contains("a.md is stale from line 2 on: found `b`, expected `c`"), "{why}");

@@ -14,7 +14,6 @@ use hairpin_testing::contract;
 
 use crate::process;
 
-/// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Minimum share of runs that name the cause first: pooled, and of each pair. Maximum share of fixed forms with a wrong one.
 const MIN_POOLED: f64 = 0.95;
@@ -28,7 +27,6 @@ enum Language {
     Rust,
 }
 
-/// A slow program and its fixed form.
 struct Pair {
     /// The program, which is named after its cause.
     cause: &'static str,
@@ -121,7 +119,6 @@ const DECOYS: &[Pair] = &[
 /// Runs of each.
 const MAX_DECOY_RUNS: usize = 5;
 
-/// How often each cause was named first.
 type Named = BTreeMap<String, usize>;
 
 /// Runs both forms of the pairs whose cause contains `only`, and prints a line for each. Returns whether all limits hold.

@@ -23,7 +23,7 @@ mod judge;
 mod libraries;
 mod two_hosts;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -32,44 +32,63 @@ use anyhow::{Context, Result, bail};
 use crate::{process, suite};
 use base::{BareLoop, Base};
 use build::Build;
-pub(crate) use combination::Against;
-use combination::{Combination, LIMIT};
+use combination::{Cases, Combination, LIMIT};
 use judge::{Round, Verdict};
 use two_hosts::TwoHosts;
 
-/// Measures and prints the table. Returns whether all rules hold.
-pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
-    let features = if matches!(against, Against::Waits | Against::Libraries) { suite::LIBRARIES } else { "" };
-    let [hairpin] = process::build(root, profile, [("hairpin", "hairpin")])?;
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The build profile: release or dist
+    #[arg(long, default_value = "release")]
+    profile: String,
+    /// Interleaved rounds of each case
+    #[arg(long, default_value_t = 21)]
+    rounds: usize,
+    /// Measure only these transports, or with --waits only these ways to wait
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Compare with this build of hairpin instead of the bare loop; the new build must not be slower
+    #[arg(long, value_name = "BINARY")]
+    against: Option<PathBuf>,
+    /// Run client and server in two network namespaces connected by a veth pair (tcp and udp)
+    #[arg(long, conflicts_with = "against")]
+    two_hosts: bool,
+    /// Compare the transports of protocol libraries with the plainest programs with these libraries
+    #[arg(long, conflicts_with_all = ["against", "two_hosts"])]
+    libraries: bool,
+    /// Compare the ways to wait over tcp other than block and spin with the plainest loops that wait so
+    #[arg(long, conflicts_with_all = ["against", "two_hosts", "libraries"])]
+    waits: bool,
+}
+
+pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
+    let features = if asked.waits || asked.libraries { suite::LIBRARIES } else { "" };
+    let [hairpin] = process::build(root, &asked.profile, [("hairpin", "hairpin")])?;
     // Separately: one build of both would add tokio's runtime to Hairpin's libraries.
-    let [bare_loop] = process::build_with(root, profile, [("xtask", "bare-loop")], features)?;
+    let [bare_loop] = process::build_with(root, &asked.profile, [("xtask", "bare-loop")], features)?;
     let scratch = process::scratch("fidelity")?;
-    let outcome = match against {
-        Against::Libraries => libraries::measure(hairpin, bare_loop, &scratch, rounds, only),
-        _ => measure_all(root, [&hairpin, &bare_loop], against, rounds, only, &scratch),
+    let outcome = if asked.libraries {
+        libraries::measure(hairpin, bare_loop, &scratch, asked.rounds, &asked.only)
+    } else {
+        measure_all(root, [&hairpin, &bare_loop], asked, &scratch)
     };
     process::remove(&scratch)?;
     outcome
 }
 
 /// Measures the rounds of each case, and prints its line. Returns whether all rules hold.
-fn measure_all(
-    root: &Path,
-    [hairpin, bare_loop]: [&Path; 2],
-    against: &Against,
-    rounds: usize,
-    only: &[String],
-    scratch: &Path,
-) -> Result<bool> {
-    let combinations = Combination::all(only, against)?;
-    let hairpin = Build::probe(hairpin, scratch)?;
-    let (old, hosts) = match against {
-        Against::BareLoopBetweenHosts => (None, Some(TwoHosts::new(&hairpin, scratch)?)),
-        Against::Build(program) => (Some(Build::probe(program, scratch)?), None),
-        _ => (None, None),
+fn measure_all(root: &Path, [hairpin, bare_loop]: [&Path; 2], asked: &Options, scratch: &Path) -> Result<bool> {
+    let cases = match asked {
+        Options { waits: true, .. } => Cases::Waits,
+        Options { two_hosts: true, .. } => Cases::BetweenHosts,
+        _ => Cases::OnOneHost,
     };
+    let combinations = Combination::all(&asked.only, cases)?;
+    let hairpin = Build::probe(hairpin, scratch)?;
+    let old = asked.against.as_ref().map(|program| Build::probe(program, scratch)).transpose()?;
+    let hosts = asked.two_hosts.then(|| TwoHosts::new(&hairpin, scratch)).transpose()?;
     let waits = scratch.join("bare-wait");
-    if matches!(against, Against::Waits) {
+    if asked.waits {
         let mut cc = Command::new("cc");
         cc.args(["-O2", "-o"]).arg(&waits).arg(root.join("xtask/programs/bare-wait.c"));
         process::run(&mut cc, LIMIT)?.succeeded().context("cannot build bare-wait.c")?;
@@ -84,7 +103,7 @@ fn measure_all(
     for combination in &combinations {
         let Combination { transport, waiting, placement } = combination;
         let measured = contestants(combination).and_then(|(hairpin, base)| {
-            (0..rounds).map(|number| measure(&hairpin, &base, *combination, number)).collect::<Result<Vec<_>>>()
+            (0..asked.rounds).map(|number| measure(&hairpin, &base, *combination, number)).collect::<Result<Vec<_>>>()
         });
         let measured = measured.with_context(|| format!("{transport} {waiting} {placement}"))?;
         all_hold &= print(*combination, &measured, old.is_some());
@@ -132,7 +151,6 @@ fn print_header(is_build: bool) {
     );
 }
 
-/// Prints the line of a case. Returns whether its rule holds.
 fn print(combination: Combination, rounds: &[Round], is_build: bool) -> bool {
     let rule = if is_build { combination.rule_against() } else { combination.rule() };
     let Combination { transport, waiting, placement } = combination;

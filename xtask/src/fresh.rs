@@ -4,14 +4,14 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use hairpin_testing::program;
 
 use crate::{process, suite};
 
 const SCRIPT: &str = include_str!("fresh.sh");
-/// Programs that the script needs.
 const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
 
 #[derive(Debug, clap::Args)]
@@ -41,11 +41,8 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
         program(name).map_err(anyhow::Error::msg)?;
     }
     let answer = |command: &mut Command| -> Result<String> {
-        let output = command.current_dir(root).output().with_context(|| format!("cannot start {command:?}"))?;
-        if !output.status.success() {
-            bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        let ran = process::run(command.current_dir(root), Duration::from_mins(1))?.succeeded();
+        Ok(ran.with_context(|| format!("{command:?}"))?.stdout.trim().to_owned())
     };
     let toolchain = answer(Command::new("rustc").args(["--print", "sysroot"]))?;
     let commit =
@@ -56,20 +53,8 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     let place = process::scratch("fresh")?;
     // unshare(1) ends with this process, and all in its namespaces with it.
     let mut command = Command::new("setpriv");
-    command.args([
-        "--pdeathsig",
-        "KILL",
-        "unshare",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--kill-child=KILL",
-        "sh",
-        "-c",
-        SCRIPT,
-        "fresh",
-    ]);
-    command.arg(&place).arg(root).arg(toolchain).arg(registry);
+    command.args("--pdeathsig KILL unshare --mount --pid --fork --kill-child=KILL sh -c".split(' '));
+    command.args([SCRIPT, "fresh"]).arg(&place).arg(root).arg(toolchain).arg(registry);
     command.env("COMMIT", commit);
     command.env("AS", if asked.root { "root" } else { "user" }).env("BUSY", asked.busy.to_string());
     command.env("NAMESPACES", (!asked.without_namespaces).to_string());

@@ -10,12 +10,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hairpin_testing::contract;
 
 use crate::figures::{median, median_interval};
 use crate::process::{self, Ran};
+use crate::reported::{cpus_used, only_case};
 
-/// Limits of the ratio of medians.
 const LIMITS: [f64; 2] = [0.9, 1.1];
 /// Number of periods in which each program runs. Hairpin also counts those in which it is stopped, cyclictest does not.
 const PERIODS: u64 = 5000;
@@ -76,10 +75,8 @@ fn hairpin_command(program: &Path, policy: &str, periods: u64, out: &Path) -> Co
 /// Returns the median release jitter in ns, and the client's CPU.
 fn of_hairpin(ran: Ran) -> Result<(f64, u64)> {
     let run = ran.succeeded()?.json()?;
-    let cases = contract::list(&run, "cases");
-    let [case] = cases else { bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]) };
-    let jitter = case["flows"][0]["periodic"]["release_jitter_ns"]["p50"]["value"].as_f64();
-    let cpu = run["hosts"][0]["environment"]["cpus_used"][0].as_u64();
+    let jitter = only_case(&run)?["flows"][0]["periodic"]["release_jitter_ns"]["p50"]["value"].as_f64();
+    let cpu = cpus_used(&run, "client").first().copied();
     Ok((jitter.context("the case has no release jitter")?, cpu.context("the run names no CPU")?))
 }
 

@@ -32,20 +32,16 @@ const DESTROY_TIME: Duration = Duration::from_millis(500);
 /// File that makes the kernel release free namespace objects, since it counts some of these as used.
 const SHRINK: &str = "/sys/kernel/slab/net_namespace/shrink";
 
-/// Environment variable that marks the processes of this check.
 const MARK_VARIABLE: &str = "HAIRPIN_XTASK_MARK";
 
-/// The counts before or after the starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Census {
     /// Network namespaces in use, as `net:[INODE]`.
     held: BTreeSet<String>,
     /// Number of network namespaces in the kernel's memory; `None` if not readable.
     in_memory: Option<usize>,
-    /// Number of interfaces in this network namespace.
     interfaces: usize,
     processes: usize,
-    /// Number of files in the folder for temporary files.
     files: usize,
 }
 

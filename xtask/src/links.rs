@@ -11,13 +11,11 @@ use serde_json::Value;
 use crate::figures::median;
 use crate::process;
 
-/// Time limit of a trial.
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// Duration of the traffic that fills a queue, in s.
 const FULL_S: u64 = 5;
 
-/// Programs that the trials run.
 struct Programs<'a> {
     hairpin: &'a Path,
     traffic: &'a Path,
@@ -29,7 +27,6 @@ struct Outcome {
     link: Value,
 }
 
-/// Measures and prints the results. Returns whether all limits hold.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let [hairpin, traffic] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "link-traffic")])?;
     let programs = Programs { hairpin: &hairpin, traffic: &traffic };
@@ -116,7 +113,6 @@ impl Programs<'_> {
 }
 
 impl Outcome {
-    /// Parses the line of JSON in the command's output.
     fn figures(&self) -> Result<Value> {
         let line = self.printed.lines().find(|line| line.starts_with('{')).context("link-traffic printed no JSON")?;
         Ok(serde_json::from_str(line)?)
@@ -127,13 +123,11 @@ fn number(of: &Value, name: &str) -> Result<f64> {
     of[name].as_f64().with_context(|| format!("no `{name}` in {of}"))
 }
 
-/// Limit of a figure.
 enum Bound {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// Prints a figure with its limit. Returns whether the limit holds.
 fn judge(what: &str, value: f64, unit: &str, bound: Bound) -> bool {
     let (holds, promise) = match bound {
         Bound::AtMost(most) => (value <= most, format!("at most {most}")),

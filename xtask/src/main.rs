@@ -34,6 +34,7 @@ mod platforms;
 mod process;
 mod rates;
 mod readers;
+mod reported;
 mod skips;
 mod smoke;
 mod source;
@@ -100,70 +101,11 @@ enum Chore {
         pairs: usize,
     },
     /// Compare Hairpin's figures with the figures of a bare loop or of another build
-    Fidelity {
-        /// The build profile: release or dist
-        #[arg(long, default_value = "release")]
-        profile: String,
-        /// Interleaved rounds of each case
-        #[arg(long, default_value_t = 21)]
-        rounds: usize,
-        /// Measure only these transports, or with --waits only these ways to wait
-        #[arg(long, value_delimiter = ',')]
-        only: Vec<String>,
-        /// Compare with this build of hairpin instead of the bare loop; the new build must not be slower
-        #[arg(long, value_name = "BINARY")]
-        against: Option<PathBuf>,
-        /// Run client and server in two network namespaces connected by a veth pair (tcp and udp)
-        #[arg(long, conflicts_with = "against")]
-        two_hosts: bool,
-        /// Compare the transports of protocol libraries with the plainest programs with these libraries
-        #[arg(long, conflicts_with_all = ["against", "two_hosts"])]
-        libraries: bool,
-        /// Compare the ways to wait over tcp other than block and spin with the plainest loops that wait so
-        #[arg(long, conflicts_with_all = ["against", "two_hosts", "libraries"])]
-        waits: bool,
-    },
+    Fidelity(fidelity::Options),
     /// Compare Hairpin's one-way rates with the rates of a bare loop, sockperf and iperf3
-    Rates {
-        /// The build profile: release or dist
-        #[arg(long, default_value = "release")]
-        profile: String,
-        /// Interleaved rounds of each case
-        #[arg(long, default_value_t = 21)]
-        rounds: usize,
-        /// Measure only these cases
-        #[arg(long, value_delimiter = ',', value_name = "CASE")]
-        only: Vec<String>,
-        /// Folder of the built programs; set when this program runs itself in a network namespace
-        #[arg(long, hide = true)]
-        inside_namespace: Option<PathBuf>,
-    },
+    Rates(rates::Options),
     /// Check that intervals cover the true values, and that comparisons give the right verdicts
-    Coverage {
-        /// round-trip, message-rate, bulk, offered-load or under-load, with its arguments
-        #[arg(long, value_name = "WORDS", default_value = "round-trip")]
-        experiment: String,
-        /// Use the CPUs from time to time during the runs
-        #[arg(long)]
-        disturbed: bool,
-        #[arg(long, default_value_t = 201)]
-        runs: usize,
-        /// Number of runs with an injected delay, for each of two sizes of the delay
-        #[arg(long, default_value_t = 40)]
-        injected: usize,
-        /// Duration of each run
-        #[arg(long, default_value = "10s")]
-        over: String,
-        /// Transports to measure
-        #[arg(long, default_value = "tcp,udp,pipe,unix-stream")]
-        transports: String,
-        /// Keep the runs in this folder, and analyse existing runs again instead of measuring
-        #[arg(long)]
-        out: Option<PathBuf>,
-        /// Write the p50, p99 and probe times of each round of tcp and pipe to this file; needs --out
-        #[arg(long, requires = "out")]
-        record: Option<PathBuf>,
-    },
+    Coverage(coverage::Options),
     /// Measure the cost of Hairpin's own instrumentation
     Overhead,
     /// Compare what two clock reads per message cost in Hairpin's loop and in a bare loop
@@ -243,23 +185,9 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         }
         Chore::Dist => dist::run(root).map(says),
         Chore::Jitter { pairs } => jitter::run(root, pairs),
-        Chore::Fidelity { profile, rounds, only, against, two_hosts, libraries, waits } => {
-            let held_against = match against {
-                Some(program) => fidelity::Against::Build(program),
-                None if waits => fidelity::Against::Waits,
-                None if libraries => fidelity::Against::Libraries,
-                None if two_hosts => fidelity::Against::BareLoopBetweenHosts,
-                None => fidelity::Against::BareLoop,
-            };
-            fidelity::run(root, &profile, rounds, &only, &held_against)
-        }
-        Chore::Rates { profile, rounds, only, inside_namespace } => {
-            rates::run(root, &profile, rounds, &only, inside_namespace.as_deref())
-        }
-        Chore::Coverage { experiment, disturbed, runs, injected, over, transports, out, record } => {
-            let asked = coverage::Options { experiment, disturbed, runs, injected, over, transports, out, record };
-            coverage::run(root, &asked)
-        }
+        Chore::Fidelity(asked) => fidelity::run(root, &asked),
+        Chore::Rates(asked) => rates::run(root, &asked),
+        Chore::Coverage(asked) => coverage::run(root, &asked),
         Chore::Overhead => overhead::run(root),
         Chore::Observer { rounds } => observer::run(root, rounds),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),

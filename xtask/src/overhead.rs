@@ -17,10 +17,8 @@ const STARTS: usize = 20;
 /// Maximum cost of a sample, in clock reads: a sample needs two, and its recording may cost as much as two more.
 const MAX_CLOCK_READS: f64 = 4.0;
 
-/// Maximum memory of the survey, in MB.
 const MAX_MEGABYTES: f64 = 100.0;
 
-/// Measures and prints the results. Returns whether the limits hold.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let (mut costs, mut starts) = (Vec::new(), Vec::new());

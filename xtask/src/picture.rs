@@ -22,7 +22,6 @@ const TELLER: &str = include_str!("picture.js");
 const MIN_COLOURS: u64 = 8;
 const MIN_DRAWN_SHARE: f64 = 0.003;
 
-/// Name, width and theme of a screenshot.
 struct View {
     name: &'static str,
     width: u32,
@@ -41,9 +40,7 @@ pub(crate) fn browser() -> Option<PathBuf> {
 
 /// Checks a report in every view, and saves the screenshots in `folder`. Returns a line for the summary.
 pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) -> Result<String> {
-    let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    std::fs::write(folder.join("copy.html"), with_script(&html)).context("cannot write the copy of the report")?;
+    copy(report, folder, "</head>")?;
     let mut faults = Vec::new();
     let mut charts = 0;
     for view in VIEWS {
@@ -61,12 +58,8 @@ const STYLE: &str = "<style>#theme, footer, main > section:not(.answer, #ranking
 /// Writes docs/ranking.png for README: the answer and the ranking of a saved run.
 pub(crate) fn ranking(root: &Path, run: &Path) -> Result<String> {
     let browser = browser().context("no Chromium on the path (hint: apt-get install chromium)")?;
-    let report = run.join("report.html");
-    let html = std::fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
     let folder = root.join("target/ranking");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let copy = with_script(&html.replacen("</head>", STYLE, 1));
-    std::fs::write(folder.join("copy.html"), copy).context("cannot write the copy of the report")?;
+    copy(&run.join("report.html"), &folder, STYLE)?;
     let view = &VIEWS[0];
     // In a low frame, the page is as high as its content.
     let told = told_by_page(&in_frame(&browser, &folder, view, 200, &["--dump-dom"])?)?;
@@ -74,6 +67,14 @@ pub(crate) fn ranking(root: &Path, run: &Path) -> Result<String> {
     let file = root.join("docs/ranking.png");
     in_frame(&browser, &folder, view, height + 24, &[&format!("--screenshot={}", file.display())])?;
     Ok(format!("wrote {}", file.display()))
+}
+
+/// Writes a copy of a report with the script, and with `head_end` at the end of its head, to `folder`.
+fn copy(report: &Path, folder: &Path, head_end: &str) -> Result<()> {
+    let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let copy = with_script(&html.replacen("</head>", head_end, 1));
+    std::fs::write(folder.join("copy.html"), copy).context("cannot write the copy of the report")
 }
 
 fn with_script(html: &str) -> String {

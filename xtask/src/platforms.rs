@@ -3,24 +3,17 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::process;
+use crate::skips::Done;
 
 const CRATES: &[&str] =
     &["hairpin-model", "hairpin-link", "hairpin-experiments", "hairpin-analysis", "hairpin-report", "hairpin-socket"];
 /// The targets. A target is checked only if its standard library is installed (`rustup target add`).
 const TARGETS: &[&str] = &["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 
-/// How the check ended.
-pub(crate) enum Checked {
-    /// The check passed; a line for the summary.
-    Passed(String),
-    /// The targets without an installed standard library.
-    Missing(Vec<&'static str>),
-}
-
-pub(crate) fn run(root: &Path) -> Result<Checked> {
+pub(crate) fn run(root: &Path) -> Result<Done> {
     let mut missing = Vec::new();
     for target in TARGETS {
         if !is_installed(target)? {
@@ -30,14 +23,12 @@ pub(crate) fn run(root: &Path) -> Result<Checked> {
         let mut command = process::cargo(root);
         command.args(["check", "--quiet", "--locked", "--target", target]);
         command.args(CRATES.iter().flat_map(|name| ["-p", name]));
-        if !command.status().context("cannot start cargo")?.success() {
-            bail!("the crates for all systems do not compile for {target}");
-        }
+        process::run_cargo(&mut command, &format!("the crates for all systems do not compile for {target}"))?;
     }
     if missing.is_empty() {
-        return Ok(Checked::Passed(format!("{} crates for {}", CRATES.len(), TARGETS.join(" and "))));
+        return Ok(Done::Passed(format!("{} crates for {}", CRATES.len(), TARGETS.join(" and "))));
     }
-    Ok(Checked::Missing(missing))
+    Ok(Done::skipped("platforms", &format!("no standard library of {}", missing.join(", "))))
 }
 
 pub(crate) fn is_installed(target: &str) -> Result<bool> {

@@ -1,5 +1,7 @@
 //! Runs other programs with a time limit and captured output. Does not poll while a program measures.
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +20,6 @@ pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// Time from start to end.
     pub(crate) wall: Duration,
 }
 
@@ -30,6 +31,12 @@ impl Ran {
             Some(code) => bail!("exit code {code}: {}", last_lines(&self.stderr)),
             None => bail!("ended by a signal: {}", last_lines(&self.stderr)),
         }
+    }
+
+    /// Parses the standard output as JSON if the exit code is 0 or one of `codes`. Code 3: some rounds failed; 5: no figure is usable,
+    /// for instance because something else used the CPUs.
+    pub(crate) fn json_of(self, codes: &[i32]) -> Result<Value> {
+        if self.code.is_some_and(|code| codes.contains(&code)) { self.json() } else { self.succeeded()?.json() }
     }
 
     /// Parses the standard output as JSON.
@@ -52,7 +59,7 @@ fn last_lines(text: &str) -> String {
 }
 
 /// Returns a command that runs `program`, with the words of `enter` before it.
-pub(crate) fn prefixed(enter: &[String], program: &Path) -> Command {
+pub(crate) fn prefixed(enter: &[impl AsRef<OsStr>], program: &Path) -> Command {
     let Some((first, rest)) = enter.split_first() else { return Command::new(program) };
     let mut command = Command::new(first);
     command.args(rest).arg(program);
@@ -88,6 +95,64 @@ pub(crate) fn run_in_turns(commands: &mut [Command], turn: Duration, limit: Dura
         }
     }
     running.into_iter().map(|program| program.finish(limit)).collect()
+}
+
+/// A program that runs beside this one. Dropping it kills it.
+pub(crate) struct Held {
+    name: String,
+    pub(crate) child: Child,
+}
+
+impl Held {
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let name = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let child = command.spawn().with_context(|| format!("cannot start `{name}`"))?;
+        Ok(Self { name, child })
+    }
+
+    pub(crate) fn lives(&mut self) -> Result<()> {
+        match self.child.try_wait().with_context(|| format!("cannot wait for `{}`", self.name))? {
+            Some(status) => bail!("`{}` ended early: {status}", self.name),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn wait_until(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        mut is_so: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < limit {
+            self.lives()?;
+            thread::sleep(POLL_INTERVAL);
+            if is_so()? {
+                return Ok(());
+            }
+        }
+        bail!("`{}` did not {what} within {} s", self.name, limit.as_secs())
+    }
+}
+
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Both calls fail only if the process has already ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a server of Hairpin, whose output becomes the file `ticket`, and waits for its ticket.
+pub(crate) fn serve(command: &mut Command, ticket: &Path) -> Result<Held> {
+    let printed = File::create(ticket).with_context(|| format!("cannot create {}", ticket.display()))?;
+    let mut server = Held::start(command.stdin(Stdio::piped()).stdout(printed))?;
+    let is_printed = || Ok(std::fs::read_to_string(ticket)?.ends_with('\n'));
+    server.wait_until("print a ticket", Duration::from_mins(2), is_printed)?;
+    Ok(server)
 }
 
 /// A program whose output is read.
@@ -164,6 +229,12 @@ pub(crate) fn cargo(root: &Path) -> Command {
     command
 }
 
+/// Runs cargo, whose output is shown; `failure` is the error if it fails.
+pub(crate) fn run_cargo(command: &mut Command, failure: &str) -> Result<()> {
+    ensure!(command.status().context("cannot start cargo")?.success(), "{failure}");
+    Ok(())
+}
+
 /// Returns the output of `cargo metadata` for the workspace, without the packages of dependencies.
 pub(crate) fn metadata(root: &Path) -> Result<Value> {
     let mut command = cargo(root);
@@ -171,7 +242,6 @@ pub(crate) fn metadata(root: &Path) -> Result<Value> {
     run(&mut command, Duration::from_mins(1))?.succeeded().context("cargo metadata failed")?.json()
 }
 
-/// Returns cargo's target directory.
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")
 }
@@ -186,7 +256,6 @@ pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str
     build_with(root, profile, programs, if is_hairpin { "hairpin/full" } else { "" })
 }
 
-/// Builds programs of the workspace with a profile and features. Returns their paths.
 pub(crate) fn build_with<const N: usize>(
     root: &Path,
     profile: &str,
@@ -200,10 +269,7 @@ pub(crate) fn build_with<const N: usize>(
         command.args(["--package", package, "--bin", program]);
     }
     command.args(["--features", features]);
-    let status = command.status().context("cannot start cargo")?;
-    if !status.success() {
-        bail!("cargo build --profile {profile} failed");
-    }
+    run_cargo(&mut command, &format!("cargo build --profile {profile} failed"))?;
     Ok(programs.map(|(_, program)| target.join(profile).join(program)))
 }
 

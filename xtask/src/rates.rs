@@ -12,7 +12,7 @@ mod namespace;
 mod peer;
 mod place;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -22,22 +22,35 @@ use contestant::{Contestant, Program};
 use judge::Round;
 use place::Place;
 
-/// Measures and prints a table per case. Returns whether all bounds hold. `inside` is the folder of the built programs
-/// if this program already runs in the namespace.
-pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
-    let cases = case::all(only)?;
-    let Some(programs) = inside else {
-        let [hairpin, _] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The build profile: release or dist
+    #[arg(long, default_value = "release")]
+    profile: String,
+    /// Interleaved rounds of each case
+    #[arg(long, default_value_t = 21)]
+    rounds: usize,
+    /// Measure only these cases
+    #[arg(long, value_delimiter = ',', value_name = "CASE")]
+    only: Vec<String>,
+    /// Folder of the built programs; set when this program runs itself in a network namespace
+    #[arg(long, hide = true)]
+    inside_namespace: Option<PathBuf>,
+}
+
+pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
+    let cases = case::all(&asked.only)?;
+    let Some(programs) = &asked.inside_namespace else {
+        let [hairpin, _] = process::build(root, &asked.profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
         return namespace::run_this_inside(hairpin.parent().context("the program has no folder")?);
     };
     let scratch = process::scratch("rates")?;
     let mut place = Place::new(programs, &scratch)?;
-    let outcome = cases.iter().map(|case| measure(&mut place, case, rounds)).collect::<Result<Vec<bool>>>();
+    let outcome = cases.iter().map(|case| measure(&mut place, case, asked.rounds)).collect::<Result<Vec<bool>>>();
     process::remove(&scratch)?;
     Ok(outcome?.into_iter().all(|holds| holds))
 }
 
-/// Measures one case and prints its table. Returns whether its bounds hold.
 fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
     println!("\n{}: {}; {rounds} rounds, {}", case.name, case.question, case.unit.in_words());
     let available = available(place, case);

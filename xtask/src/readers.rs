@@ -48,7 +48,6 @@ fn has_readers(python: &Path) -> bool {
     process::run(&mut command, Duration::from_mins(1)).is_ok_and(|ran| ran.code == Some(0))
 }
 
-/// Reads the run in a folder. Returns a line for the summary.
 pub(crate) fn read_back(python: &Path, run_folder: &Path) -> Result<String> {
     let mut command = Command::new(python);
     command.args(["-c", SCRIPT]).arg(run_folder);

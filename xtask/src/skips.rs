@@ -24,8 +24,19 @@ pub(crate) struct Skip {
     pub(crate) reason: String,
 }
 
+/// How a check ended, if not in an error.
+pub(crate) enum Done {
+    Passed(String),
+    Skipped(Skip),
+}
+
+impl Done {
+    pub(crate) fn skipped(what: &str, reason: &str) -> Self {
+        Self::Skipped(Skip { what: what.to_owned(), reason: reason.to_owned() })
+    }
+}
+
 impl AllowedSkips {
-    /// Reads the list in the repository.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
         Self::parse(&text).with_context(|| LIST.to_owned())

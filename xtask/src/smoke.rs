@@ -16,18 +16,16 @@ const MAX_REPORT_BYTES: usize = 1_500_000;
 /// Time limit of a survey; `overhead` prints its duration.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Runs the survey into `folder` and checks the result. Returns the run's folder and a line for the summary.
-pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<(PathBuf, String)> {
+/// Runs the survey into `folder` and checks the result. Returns a line for the summary.
+pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let ran = process::run(Command::new(binary).arg("--out").arg(folder), LIMIT)?
         .succeeded()
         .context("the survey failed")?;
-    let run_folder = run_folder(folder)?;
-    let run = read_run(&run_folder)?;
+    let run = read_run(folder)?;
     let mut faults = survey_faults(&run);
     faults.extend(schema::faults(&run));
     faults.extend(allowed.not_listed(&skips::of(&run)));
-    let report = run_folder.join("report.html");
-    match std::fs::read_to_string(&report) {
+    match std::fs::read_to_string(folder.join("report.html")) {
         Ok(html) => faults.extend(report_faults(&html)),
         Err(why) => faults.push(format!("report.html: {why}")),
     }
@@ -35,17 +33,10 @@ pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Re
         faults.push("the survey printed nothing".to_owned());
     }
     process::fail_with(&faults)?;
-    let line = format!(
-        "{} cases, {} findings, {} skipped, {:.1} s",
-        contract::list(&run, "cases").len(),
-        contract::list(&run, "findings").len(),
-        contract::list(&run, "skipped").len(),
-        ran.wall.as_secs_f64()
-    );
-    Ok((run_folder, line))
+    let [cases, findings, skipped] = ["cases", "findings", "skipped"].map(|name| contract::list(&run, name).len());
+    Ok(format!("{cases} cases, {findings} findings, {skipped} skipped, {:.1} s", ran.wall.as_secs_f64()))
 }
 
-/// Runs a short round trip over every transport. Returns a line for the summary.
 pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let words = ["round-trip", "--transport", "all", "--count", "200", "--rounds", "2"];
     let (ran, faults) = measured(binary, &words, folder, [200, 2], allowed)?;
@@ -73,7 +64,6 @@ fn measured(
     Ok((ran, faults))
 }
 
-/// Runs small writes with a few remedies. Returns a line for the summary.
 pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let chosen = ["small-writes", "--transport", "tcp", "--remedy", "default,nodelay,one-write"];
     let words = [&chosen[..], &["--exchanges", "5", "--rounds", "3"]].concat();
@@ -102,21 +92,6 @@ pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
     match ["framed", "tcp"].into_iter().find(|name| !is_printed(name)) {
         None => Ok(format!("framed and tcp, {:.1} s", ran.wall.as_secs_f64())),
         Some(name) => bail!("no row of {name} in:\n{}", ran.stdout),
-    }
-}
-
-/// Returns the folder with run.json: `out`, or the only subfolder of `out` with run.json.
-pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
-    if out.join("run.json").is_file() {
-        return Ok(out.to_path_buf());
-    }
-    let entries = std::fs::read_dir(out).with_context(|| format!("cannot list {}", out.display()))?;
-    let mut found: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.join("run.json").is_file()).collect();
-    match (found.pop(), found.is_empty()) {
-        (Some(folder), true) => Ok(folder),
-        (Some(_), false) => bail!("more than one run in {}", out.display()),
-        (None, _) => bail!("no run.json in {}", out.display()),
     }
 }
 
@@ -214,16 +189,5 @@ mod tests {
         assert_eq!(report_faults("<p>"), ["report.html: no chart"]);
         let large = format!("<svg>{}</svg>", "x".repeat(MAX_REPORT_BYTES));
         assert!(report_faults(&large)[0].contains("the limit is"));
-    }
-
-    #[test]
-    fn the_run_is_found_in_the_folder_or_just_below_it() {
-        let folder = process::scratch("run-folder-test").unwrap();
-        assert!(run_folder(&folder).unwrap_err().to_string().starts_with("no run.json"));
-        std::fs::create_dir(folder.join("one")).unwrap();
-        std::fs::write(folder.join("one/run.json"), "{}").unwrap();
-        assert_eq!(run_folder(&folder).unwrap(), folder.join("one"));
-        assert_eq!(read_run(&folder.join("one")).unwrap(), json!({}));
-        process::remove(&folder).unwrap();
     }
 }

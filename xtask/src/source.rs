@@ -1,9 +1,14 @@
 //! Reads the files of the repository, and blanks out comments and literals in Rust code.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
+
+use crate::process;
 
 pub(crate) struct Source {
     /// Path relative to the root, with `/` between folders: `crates/hairpin-model/src/lib.rs`.
@@ -11,39 +16,33 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
-/// Folders without sources: build output, runs, git.
-const IGNORED_FOLDERS: &[&str] = &["target", "hairpin-runs", ".git"];
-
-/// Reads all files below `root` with one of the `extensions`, in order of path.
-pub(crate) fn files(root: &Path, extensions: &[&str]) -> Result<Vec<Source>> {
-    let mut found = Vec::new();
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
-        for entry in entries {
-            let entry = entry.with_context(|| format!("cannot list {}", folder.display()))?;
-            let name = entry.file_name();
-            let kind =
-                entry.file_type().with_context(|| format!("cannot read the type of {}", entry.path().display()))?;
-            if kind.is_dir() && !IGNORED_FOLDERS.iter().any(|skipped| name == *skipped) {
-                folders.push(entry.path());
-            } else if kind.is_file() && has_extension(&entry.path(), extensions) {
-                found.push(entry.path());
-            }
-        }
+impl Source {
+    /// Whether the file is Rust code of a crate, without files for its tests.
+    pub(crate) fn is_code(&self) -> bool {
+        let path = &self.path;
+        let in_source = path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
+        in_source && !path.split(['/', '.']).any(|part| part == "tests")
     }
-    found.sort();
-    found.into_iter().map(|path| read(root, &path)).collect()
+
+    /// Like [`Self::is_code`], without the crate for tests.
+    pub(crate) fn is_production(&self) -> bool {
+        self.is_code() && !self.path.starts_with("crates/hairpin-testing/")
+    }
 }
 
-fn has_extension(path: &Path, extensions: &[&str]) -> bool {
-    path.extension().is_some_and(|extension| extensions.iter().any(|wanted| extension == *wanted))
-}
-
-fn read(root: &Path, path: &PathBuf) -> Result<Source> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let path = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
-    Ok(Source { path, text })
+/// Reads all files below `root` with one of the `extensions`, in order of path, except those that git ignores.
+pub(crate) fn files(root: &Path, extensions: &[&str]) -> Result<Vec<Source>> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]);
+    git.args(extensions.iter().map(|extension| format!("*.{extension}")));
+    let listed = process::run(&mut git, Duration::from_mins(1))?.succeeded().context("git ls-files")?.stdout;
+    let read = |path: &str| {
+        let text = std::fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))?;
+        Ok(Source { path: path.to_owned(), text })
+    };
+    // A removed file is listed until its removal is staged.
+    let paths: BTreeSet<&str> = listed.split_terminator('\0').filter(|path| root.join(path).is_file()).collect();
+    paths.into_iter().map(read).collect()
 }
 
 /// Returns the line number, from 1, of byte `at`.
@@ -98,7 +97,7 @@ pub(crate) fn production(text: &str, literals_too: bool) -> String {
 }
 
 /// Returns the end of the item that begins at byte `at`: the end of its block, or the first semicolon before a block.
-fn item_end(blank: &str, at: usize) -> usize {
+pub(crate) fn item_end(blank: &str, at: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, letter) in blank[at..].char_indices() {
         match letter {

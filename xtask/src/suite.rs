@@ -34,7 +34,6 @@ pub(crate) fn runs(package: &str, target: &str) -> bool {
     OTHERS.iter().any(|(_, words)| words.ends_with(&format!("-p {package} --test {target}")))
 }
 
-/// Runs README's test command. Returns a line for the summary.
 pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
     let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     let words = command(&readme)?;

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 pub(crate) struct Used {
-    /// Time from start to end.
     pub(crate) wall: Duration,
     /// Largest resident set of the process or one of its children, in bytes.
     pub(crate) peak_resident_bytes: u64,

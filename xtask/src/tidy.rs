@@ -40,7 +40,6 @@ const RULES: &[(Rule, &[&str])] = &[
     (unseen::doctests, &["rs"]),
 ];
 
-/// Checks all files. Returns a line for the summary.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let sources = source::files(root, &EXTENSIONS)?;
     let mut faults: Vec<String> = sources.iter().flat_map(faults_of).collect();
@@ -72,7 +71,6 @@ fn spaces(root: &Path) -> Result<Vec<String>> {
 /// Crates that any other may use: for tests, or for programs that have nothing to do with measuring.
 const UNRESTRICTED: [&str; 3] = ["hairpin", "hairpin-testing", "hairpin-socket"];
 
-/// Reports crates that deny.toml does not restrict.
 fn unrestricted(sources: &[Source]) -> Vec<String> {
     let deny = sources.iter().find(|source| source.path == "deny.toml").map_or("", |source| &source.text);
     let crates = sources.iter().filter_map(|source| source.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"));

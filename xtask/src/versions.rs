@@ -2,27 +2,28 @@
 //! orders. States which orders must be served and which refused.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::process::{self, Ran};
+use crate::skips::Done;
 
 const COMMIT: &str = "d26b311d3251";
 const LIMIT: Duration = Duration::from_mins(2);
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
 
-/// What a run between two versions must do.
 enum Expected {
     Served,
-    /// The client must say this.
     Refused(&'static str),
 }
 
-/// Runs the orders. Returns a line for the summary, or `None` if the repository lacks the earlier version.
-pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, today: &Path) -> Result<Option<String>> {
-    let Some(earlier) = earlier_version(root, target)? else { return Ok(None) };
+/// Runs the orders, unless the repository lacks the earlier version.
+pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, today: &Path) -> Result<Done> {
+    let Some(earlier) = earlier_version(root, target)? else {
+        return Ok(Done::skipped("versions", "the clone lacks the earlier version"));
+    };
     let lacks = "lacks: datagram codes";
     let orders = [
         (today, &*earlier, "round-trip --transport tcp --count 100 --rounds 1", Expected::Served),
@@ -39,13 +40,17 @@ pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, today: &Path) -> R
         let what = format!("`{plan}` with {} client and {} server", named(client), named(server));
         check(client, server, &folder, plan, &expected).with_context(|| what)?;
     }
-    Ok(Some(format!("{count} orders between this version and {COMMIT}")))
+    Ok(Done::Passed(format!("{count} orders between this version and {COMMIT}")))
 }
 
 fn check(client: &Path, server: &Path, folder: &Path, plan: &str, expected: &Expected) -> Result<()> {
-    let served = Served::start(server, folder)?;
+    let ticket = folder.join("ticket");
+    let mut command = Command::new(server);
+    command.args(["serve", "--bind", "127.0.0.1:0", "--quiet", "--until-input-closes"]);
+    command.env("XDG_STATE_HOME", folder.join("state")).stderr(Stdio::null());
+    let _server = process::serve(&mut command, &ticket)?;
     let mut command = Command::new(client);
-    command.args(plan.split(' ')).args(["--to", &format!("@{}", served.ticket.display()), "--out"]);
+    command.args(plan.split(' ')).args(["--to", &format!("@{}", ticket.display()), "--out"]);
     let ran = process::run(command.arg(folder.join("run")), LIMIT)?;
     match expected {
         Expected::Served => ran.succeeded().map(drop),
@@ -58,38 +63,6 @@ fn refused(ran: &Ran, what: &str) -> Result<()> {
     let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     ensure!(said.contains(what), "the refusal does not say `{what}`: {said}");
     Ok(())
-}
-
-/// A server with its own state. Dropping this ends it.
-struct Served {
-    server: Child,
-    ticket: PathBuf,
-}
-
-impl Served {
-    fn start(program: &Path, folder: &Path) -> Result<Self> {
-        let ticket = folder.join("ticket");
-        let file = std::fs::File::create(&ticket)?;
-        let mut command = Command::new(program);
-        command.args(["serve", "--bind", "127.0.0.1:0", "--quiet", "--until-input-closes"]);
-        command.env("XDG_STATE_HOME", folder.join("state"));
-        let server = command.stdin(Stdio::piped()).stdout(file).stderr(Stdio::null()).spawn()?;
-        let served = Self { server, ticket };
-        let began = Instant::now();
-        while !std::fs::read_to_string(&served.ticket)?.ends_with('\n') {
-            if began.elapsed() > LIMIT {
-                bail!("the server has printed no ticket");
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(served)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        drop(self.server.kill().and_then(|()| self.server.wait()));
-    }
 }
 
 /// Builds the earlier version, once. `None` if the repository does not have its commit.

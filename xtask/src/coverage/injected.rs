@@ -17,7 +17,6 @@ const MIN_FOUND_RATE_SHARE: f64 = 0.9;
 /// Minimum share of pairs in which an injected delay is found: the smallest detectable delay, and a tenth of the p50.
 const MIN_FOUND_SHARE: f64 = 0.8;
 const MIN_FOUND_TENTH_SHARE: f64 = 39.0 / 40.0;
-/// The case in which delays are injected.
 const INJECTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "same-cpu"];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +40,6 @@ pub(super) struct Found {
     unsure: usize,
     /// Runs without an injected delay, because its size is unknown or the rounds vary too much.
     without_fault: usize,
-    /// Sizes of the delays, as shares of the p50.
     shares: Vec<f64>,
 }
 

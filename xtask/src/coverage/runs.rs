@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-use crate::process::{self, Ran};
+use crate::{figures, process};
 
 pub(super) const LIMIT: Duration = Duration::from_mins(5);
 
@@ -16,17 +16,12 @@ pub(super) const LIMIT: Duration = Duration::from_mins(5);
 pub(super) fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
     if out.join("run.json").exists() {
         process::run(Command::new(hairpin).arg("analyse").arg(out), LIMIT)?.succeeded()?;
-        return measured(process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?);
+        return process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?.json_of(&[5]);
     }
     // Removes the files of an interrupted run, which would block this run.
     process::remove(out)?;
     measure.args(["--keep-samples", "0", "--quiet", "--json", "--out"]).arg(out);
-    measured(process::run(measure, LIMIT)?)
-}
-
-/// Exit code 5 is an answer too: the run was too noisy, and has figures without intervals.
-fn measured(ran: Ran) -> Result<Value> {
-    if ran.code == Some(5) { ran.json() } else { ran.succeeded()?.json() }
+    process::run(measure, LIMIT)?.json_of(&[5])
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +58,8 @@ pub(super) fn repeat(run: &Value, case: &Value, figure: &str, told: &Value) -> O
 }
 
 pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    Some(f64::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| figures::median(&values))
 }
 
 pub(super) fn deviation(values: &[f64]) -> Option<f64> {
@@ -76,6 +69,7 @@ pub(super) fn deviation(values: &[f64]) -> Option<f64> {
 }
 
 /// A row of `hairpin compare --json`.
+#[derive(serde::Deserialize)]
 pub(super) struct Row {
     pub(super) case: String,
     pub(super) figure: String,
@@ -92,18 +86,8 @@ impl Row {
 pub(super) fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
     let mut command = Command::new(hairpin);
     command.arg("compare").args([before, after]).args(["--allow-unlike", "--json"]);
-    let told = measured(process::run(&mut command, LIMIT)?)?;
-    let text =
-        |row: &Value, key: &str| row[key].as_str().map(str::to_owned).with_context(|| format!("no {key}: {row}"));
-    let row = |row: &Value| {
-        Ok(Row {
-            case: text(row, "case")?,
-            figure: text(row, "figure")?,
-            verdict: text(row, "verdict")?,
-            smallest_detectable: row["smallest_detectable"].as_f64(),
-        })
-    };
-    contract::list(&told, "rows").iter().map(row).collect()
+    let mut told = process::run(&mut command, LIMIT)?.json_of(&[5])?;
+    serde_json::from_value(told["rows"].take()).context("the rows of hairpin compare --json")
 }
 
 impl std::fmt::Display for Row {

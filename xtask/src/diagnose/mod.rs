@@ -21,7 +21,6 @@ use serde_json::Value;
 use self::trials::{Place, Trial, TrialKind};
 use crate::process;
 
-/// Time limits of a run, and of a run with its counter-experiments.
 const LIMIT: Duration = Duration::from_mins(2);
 const PROVE_LIMIT: Duration = Duration::from_mins(6);
 const MIN_SHARE: f64 = 0.01;
@@ -32,7 +31,6 @@ const MIN_EACH: f64 = 17.0 / 20.0;
 const MAX_MISTAKEN: f64 = 1.0 / 20.0;
 /// Minimum share of an injection's runs in which the counter-experiment confirms the cause.
 const MIN_CONFIRMED: f64 = 0.95;
-/// The column of runs that name no cause.
 const NOTHING: &str = "nothing";
 
 /// How often each cause was named first in the runs of a trial.
@@ -40,7 +38,6 @@ type Named = BTreeMap<String, usize>;
 
 struct First {
     code: String,
-    /// Whether the counter-experiment confirmed the cause.
     is_confirmed: bool,
     /// Whether `deadline-misses`, if found, names this cause.
     explains_misses: bool,
@@ -117,28 +114,20 @@ fn told_by(
     command.args(prove.then_some("--prove"));
     let limit = if prove { PROVE_LIMIT } else { LIMIT };
     let about = || format!("hairpin {}", trial.arguments);
-    let ran = process::run(&mut command, limit).with_context(about)?;
-    // A run with failed rounds, or without a usable figure, also has a report.
-    let told = if matches!(ran.code, Some(0 | 3 | 5)) { ran.json() } else { ran.succeeded()?.json() };
-    let first = told.as_ref().map(named_first);
+    let told = process::run(&mut command, limit).and_then(|ran| ran.json_of(&[3, 5]));
     process::remove(&out)?;
-    first.map_err(|why| anyhow::anyhow!("{why:#}")).with_context(about)
+    told.map(|told| named_first(&told)).with_context(about)
 }
 
 /// Returns a command that runs the program in a new network namespace whose loopback device has this queue discipline.
 fn behind(queue: &str, hairpin: &Path) -> Command {
     let script = format!("ip link set lo up && tc qdisc add dev lo root {queue} && exec \"$@\"");
-    let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", &script, "sh"]).arg(hairpin);
-    command
+    process::prefixed(&["unshare", "--net", "sh", "-c", &script, "sh"], hairpin)
 }
 
-/// Returns a command that runs the program while a loop keeps the CPU busy.
 fn beside_busy_loop(cpu: usize, hairpin: &Path) -> Command {
     let script = "taskset -c \"$0\" sh -c 'while :; do :; done' & trap \"kill $!\" EXIT; \"$@\"";
-    let mut command = Command::new("sh");
-    command.args(["-c", script, &cpu.to_string()]).arg(hairpin);
-    command
+    process::prefixed(&["sh", "-c", script, &cpu.to_string()], hairpin)
 }
 
 /// Returns why no control group with a quota can be made here; `None` if it can, or if no trial needs it.
@@ -152,10 +141,7 @@ fn why_no_quota(trials: &[&Trial]) -> Result<Option<String>> {
 
 /// Returns a command that runs the program in a new control group (version 1 or 2) with this CPU quota. Needs root.
 fn with_quota(percent: u32, hairpin: &Path) -> Command {
-    let script = include_str!("with_quota.sh");
-    let mut command = Command::new("sh");
-    command.args(["-c", script, "sh", &percent.to_string()]).arg(hairpin);
-    command
+    process::prefixed(&["sh", "-c", include_str!("with_quota.sh"), "sh", &percent.to_string()], hairpin)
 }
 
 fn named_first(told: &Value) -> Option<First> {

@@ -10,7 +10,6 @@ pub(crate) struct Trial {
     pub(crate) place: Place,
 }
 
-/// Where a trial runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// In the environment of this program.
@@ -19,7 +18,6 @@ pub(crate) enum Place {
     BehindQueue(&'static str),
     /// In a new control group with this CPU quota, in percent of one CPU.
     WithQuota(u32),
-    /// Beside a loop that keeps this CPU busy.
     BesideBusyLoop(usize),
 }
 
@@ -55,7 +53,6 @@ pub(super) const fn decoy(cause: &'static str, arguments: &'static str) -> Trial
     Trial { cause, kind: TrialKind::Decoy, arguments, place: Place::Here }
 }
 
-/// All trials. Decoys follow the injections of their cause.
 #[rustfmt::skip]
 pub(crate) const ALL: &[Trial] = &[
     injection("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --connections 4 --idle 300ms --ramp 2s --duration 1s --recovery 300ms --rounds 3"),

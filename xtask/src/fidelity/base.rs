@@ -14,10 +14,8 @@ pub(super) enum Base {
     Build(Build),
 }
 
-/// The bare loop, and the location of its two ends.
 pub(super) struct BareLoop {
     pub(super) program: PathBuf,
-    /// Arguments that select the loop.
     pub(super) way: Vec<String>,
     /// CPUs of client and echo, as an argument of `--cpus`.
     pub(super) cpus: String,

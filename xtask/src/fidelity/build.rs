@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use hairpin_testing::contract;
 use serde_json::Value;
 
 use super::combination::{Combination, LIMIT, WARM_UP};
 use crate::process::{self, Ran};
+use crate::reported::{cpus_used, only_case};
 
 /// Renamed values of flags: for each value its names, the current name first.
 const RENAMED: &[&[&str]] =
@@ -22,7 +22,6 @@ const NEEDED: &[&str] = &["--transport", "--waiting", "--placement", "--count", 
 pub(super) struct Build {
     program: PathBuf,
     help: String,
-    /// Folder of the current run.
     out: PathBuf,
     /// The server on another host; `None` if both ends are on this host.
     to: Option<To>,
@@ -33,13 +32,11 @@ pub(super) struct Build {
 pub(super) struct To {
     /// Command prefix that runs a command on the client's host.
     pub(super) enter: Vec<String>,
-    /// File with the server's ticket.
     pub(super) ticket: PathBuf,
     pub(super) cpu: u64,
 }
 
 impl Build {
-    /// Reads a program's help. Runs are saved below `scratch`.
     pub(super) fn probe(program: &Path, scratch: &Path) -> Result<Self> {
         let program = program.canonicalize().with_context(|| format!("cannot find {}", program.display()))?;
         let mut command = Command::new(&program);
@@ -53,7 +50,6 @@ impl Build {
         Ok(build)
     }
 
-    /// Returns the same build, with the server on another host.
     pub(super) fn to(&self, to: To) -> Self {
         Self { to: Some(to), ..self.clone() }
     }
@@ -62,7 +58,6 @@ impl Build {
         &self.program
     }
 
-    /// Whether the help contains this word.
     fn knows(&self, word: &str) -> bool {
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
         self.help.split(|letter| !is_letter(letter)).any(|found| found == word)
@@ -115,34 +110,28 @@ impl Build {
         Ok(command)
     }
 
-    /// Runs one round of a case.
     pub(super) fn run(&self, combination: Combination) -> Result<Value> {
         let ran = process::run(&mut self.command(combination, 0, 0)?, LIMIT)?;
         told(ran).with_context(|| self.program.display().to_string())
     }
 
-    /// Whether both ends are processes of the command.
     pub(super) fn has_both_ends(&self) -> bool {
         self.to.is_none()
     }
 }
 
-/// Returns what a build has printed. Code 5: something else used the CPUs, which the base cannot notice.
+/// Returns what a build has printed, even if something else used the CPUs, which the base cannot notice.
 pub(super) fn told(ran: Ran) -> Result<Value> {
-    if ran.code == Some(5) { ran.json() } else { ran.succeeded().context("hairpin failed")?.json() }
+    ran.json_of(&[5]).context("hairpin failed")
 }
 
-/// Returns the p50 of the only case of a run.
 pub(super) fn p50_ns(run: &Value) -> Result<f64> {
-    let cases = contract::list(run, "cases");
-    let [case] = cases else { bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]) };
-    case["latency_ns"]["p50"]["value"].as_f64().context("the case has no p50")
+    only_case(run)?["latency_ns"]["p50"]["value"].as_f64().context("the case has no p50")
 }
 
 /// Returns the CPUs of Hairpin's client and server, in the bare loop's format.
 pub(super) fn cpus(run: &Value, placement: &str) -> Result<String> {
-    let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
-    let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
+    let used = cpus_used(run, "client");
     match (placement, &used[..]) {
         ("same-cpu", [.., echo]) => Ok(format!("{echo},{echo}")),
         ("cross-cpu", [client, echo]) => Ok(format!("{client},{echo}")),

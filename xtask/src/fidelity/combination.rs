@@ -1,23 +1,17 @@
 //! The measured cases, each with the number of messages per round and its rule.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use super::judge::Rule;
 
-/// What Hairpin is compared with.
-pub(crate) enum Against {
-    BareLoop,
-    /// The bare loop, with client and server on two hosts.
-    BareLoopBetweenHosts,
-    /// Bare loops that wait in other ways than by block and spin.
+#[derive(Clone, Copy)]
+pub(super) enum Cases {
+    OnOneHost,
+    BetweenHosts,
+    /// Other ways to wait than block and spin.
     Waits,
-    /// Another build of Hairpin.
-    Build(PathBuf),
-    /// Plain programs with the protocol libraries.
-    Libraries,
 }
 
 /// A case, as command-line arguments.
@@ -30,7 +24,6 @@ pub(super) struct Combination {
 
 const TRANSPORTS: &[&str] = &["tcp", "udp", "unix-stream", "pipe", "shm"];
 
-/// Transports between two hosts.
 const BETWEEN_HOSTS: &[&str] = &["tcp", "udp"];
 
 /// Waiting and placement of the cases. Both programs refuse to spin on one CPU.
@@ -46,23 +39,22 @@ const COUNT_WITH_WAKE_UPS: u64 = 10_000;
 const COUNT_OF_SPINNING_SHM: u64 = 1_000_000;
 pub(super) const WARM_UP: u64 = 500;
 
-/// Time limit of a round.
 pub(super) const LIMIT: Duration = Duration::from_mins(2);
 
 impl Combination {
     /// Returns the cases; of `--waits` with these ways to wait only, else with these transports only.
-    pub(super) fn all(only: &[String], against: &Against) -> Result<Vec<Self>> {
-        let names = match against {
-            Against::Waits => WAITS,
-            Against::BareLoopBetweenHosts => BETWEEN_HOSTS,
-            _ => TRANSPORTS,
+    pub(super) fn all(only: &[String], cases: Cases) -> Result<Vec<Self>> {
+        let names = match cases {
+            Cases::Waits => WAITS,
+            Cases::BetweenHosts => BETWEEN_HOSTS,
+            Cases::OnOneHost => TRANSPORTS,
         };
         if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
             bail!("no case has `{unknown}` (hint: one of {})", names.join(", "));
         }
         let wanted = names.iter().filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name));
-        let combine = |name: &&'static str| match against {
-            Against::Waits => {
+        let combine = |name: &&'static str| match cases {
+            Cases::Waits => {
                 let placements =
                     PLACEMENTS.iter().filter(|placement| (*name, **placement) != ("spin-then-block", "same-cpu"));
                 placements.map(|&placement| Self::new("tcp", name, placement)).collect::<Vec<_>>()
@@ -110,17 +102,17 @@ mod tests {
 
     #[test]
     fn every_case_has_a_rule() {
-        let all = Combination::all(&[], &Against::BareLoop).unwrap();
+        let all = Combination::all(&[], Cases::OnOneHost).unwrap();
         assert_eq!(all.len(), 15);
         assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::WithinSpread).count(), 5);
         assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::Within(0.05)).count(), 1);
-        assert_eq!(Combination::all(&["udp".to_owned()], &Against::BareLoop).unwrap().len(), 3);
+        assert_eq!(Combination::all(&["udp".to_owned()], Cases::OnOneHost).unwrap().len(), 3);
         assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::NotAboveSpread).count(), 5);
         assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::Below(0.02)).count(), 10);
-        assert!(Combination::all(&["utp".to_owned()], &Against::BareLoop).is_err());
-        assert_eq!(Combination::all(&[], &Against::BareLoopBetweenHosts).unwrap().len(), 6);
-        assert!(Combination::all(&["pipe".to_owned()], &Against::BareLoopBetweenHosts).is_err());
-        let waits = Combination::all(&[], &Against::Waits).unwrap();
+        assert!(Combination::all(&["utp".to_owned()], Cases::OnOneHost).is_err());
+        assert_eq!(Combination::all(&[], Cases::BetweenHosts).unwrap().len(), 6);
+        assert!(Combination::all(&["pipe".to_owned()], Cases::BetweenHosts).is_err());
+        let waits = Combination::all(&[], Cases::Waits).unwrap();
         assert_eq!(waits.iter().filter(|combination| combination.rule() == Rule::Below(0.05)).count(), 4);
         assert_eq!(waits.iter().filter(|combination| combination.rule() == Rule::Below(0.03)).count(), 5);
     }

@@ -6,12 +6,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::process;
+use crate::process::{self, Held};
 
 /// Addresses in a range for documentation (RFC 5737).
 const CLIENT: &str = "192.0.2.2";
@@ -25,37 +25,7 @@ const CREATE_VETH: &str = "ip link add eth0 type veth peer name eth0 netns \"$0\
 /// Sets the address `$0` of a host.
 const SET_ADDRESS: &str = "ip address add \"$0/24\" dev eth0 && ip link set lo up && ip link set eth0 up";
 
-/// Time limit for a process to become ready.
 const LIMIT: Duration = Duration::from_secs(10);
-
-/// A process. Dropping it kills the process.
-struct Held(Child);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Fails if the process has already ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Held {
-    fn start(command: &mut Command) -> Result<Self> {
-        let name = command.get_program().to_string_lossy().into_owned();
-        let child = command.stdin(Stdio::null()).spawn();
-        child.map(Self).with_context(|| format!("cannot start {name} (hint: apt-get install util-linux iproute2)"))
-    }
-
-    fn until(mut self, what: &str, is_ready: impl Fn(u32) -> bool) -> Result<Self> {
-        let began = Instant::now();
-        while !is_ready(self.0.id()) {
-            ensure!(self.0.try_wait()?.is_none(), "the process ended before {what}");
-            ensure!(began.elapsed() < LIMIT, "not within {} s: {what}", LIMIT.as_secs());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(self)
-    }
-}
 
 /// Both hosts. Dropping the value removes the hosts.
 pub(super) struct Hosts {
@@ -64,23 +34,19 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Creates both hosts.
     pub(super) fn new() -> Result<Self> {
         let own_user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
         let client = namespace(&[&["unshare", "--net"], own_user].concat())?;
-        let id = client.0.id().to_string();
+        let id = client.child.id().to_string();
         let same_user: &[&str] =
             if is_root() { &[] } else { &["nsenter", "--target", &id, "--user", "--preserve-credentials"] };
         let server = namespace(&[same_user, &["unshare", "--net"]].concat())?;
         let hosts = Self { client, server };
         let cable = |on: &Held, script: &str, word: &str| {
-            let mut words = enter(on);
-            words.extend(["sh", "-c", script, word].map(str::to_owned));
-            process::run(Command::new(&words[0]).args(&words[1..]), LIMIT)?
-                .succeeded()
-                .context("cannot create a veth pair")
+            let mut command = process::prefixed(&enter(on), Path::new("sh"));
+            process::run(command.args(["-c", script, word]), LIMIT)?.succeeded().context("cannot create a veth pair")
         };
-        cable(&hosts.client, CREATE_VETH, &hosts.server.0.id().to_string())?;
+        cable(&hosts.client, CREATE_VETH, &hosts.server.child.id().to_string())?;
         cable(&hosts.client, SET_ADDRESS, CLIENT)?;
         cable(&hosts.server, SET_ADDRESS, SERVER)?;
         Ok(hosts)
@@ -91,32 +57,20 @@ impl Hosts {
         enter(&self.client)
     }
 
-    /// Returns the file of the server's network namespace.
     pub(super) fn server_namespace(&self) -> String {
-        format!("/proc/{}/ns/net", self.server.0.id())
+        format!("/proc/{}/ns/net", self.server.child.id())
     }
 
     /// Starts `hairpin serve` on the server's host. Its rounds run on `cpu`, and its key is stored below `scratch`.
     pub(super) fn serve(&self, hairpin: &Path, cpu: u64, scratch: &Path) -> Result<Served> {
         let ticket = scratch.join("ticket");
-        let printed = fs::File::create(&ticket).with_context(|| format!("cannot create {}", ticket.display()))?;
-        let words = enter(&self.server);
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg(hairpin).args([
-            "serve",
-            "--bind",
-            SERVER,
-            "--quiet",
-            "--cpu",
-            &cpu.to_string(),
-        ]);
-        let held = Held::start(command.env("XDG_STATE_HOME", scratch.join("state")).stdout(printed))?;
-        let has_ticket = |_| fs::read_to_string(&ticket).is_ok_and(|text| text.ends_with('\n'));
-        Ok(Served { _held: held.until("hairpin serve printed its ticket", has_ticket)?, ticket })
+        let mut command = process::prefixed(&enter(&self.server), hairpin);
+        command.args(["serve", "--bind", SERVER, "--quiet", "--cpu", &cpu.to_string()]);
+        command.env("XDG_STATE_HOME", scratch.join("state"));
+        Ok(Served { _held: process::serve(&mut command, &ticket)?, ticket })
     }
 }
 
-/// A server. Dropping it ends the server.
 pub(super) struct Served {
     _held: Held,
     pub(super) ticket: PathBuf,
@@ -124,15 +78,17 @@ pub(super) struct Served {
 
 /// Starts a sleeping process in a new namespace, with the command `unshare`.
 fn namespace(unshare: &[&str]) -> Result<Held> {
-    let sleeps = Held::start(
-        Command::new(unshare[0]).args(&unshare[1..]).args(KILLED_WITH_PARENT).args(["sleep", "infinity"]),
-    )?;
-    let is_there = |id| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n");
-    sleeps.until("a network namespace was created", is_there)
+    let mut command = Command::new(unshare[0]);
+    command.args(&unshare[1..]).args(KILLED_WITH_PARENT).args(["sleep", "infinity"]).stdin(Stdio::null());
+    let mut sleeps = Held::start(&mut command).context("hint: apt-get install util-linux iproute2")?;
+    let name = format!("/proc/{}/comm", sleeps.child.id());
+    let is_there = || Ok(fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n"));
+    sleeps.wait_until("create a network namespace", LIMIT, is_there)?;
+    Ok(sleeps)
 }
 
 fn enter(host: &Held) -> Vec<String> {
-    let id = host.0.id().to_string();
+    let id = host.child.id().to_string();
     let user: &[&str] = if is_root() { &[] } else { &["--user", "--preserve-credentials"] };
     let words = [&["nsenter", "--target", &id, "--net"], user, &KILLED_WITH_PARENT].concat();
     words.into_iter().map(str::to_owned).collect()

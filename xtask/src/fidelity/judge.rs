@@ -17,7 +17,6 @@ impl Round {
     }
 }
 
-/// How close Hairpin must be to the base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
     /// Within this share of the base, or within the resolution of the clock.
@@ -46,7 +45,6 @@ pub(super) struct Judged {
     pub(super) base_ns: f64,
     /// Median over rounds of Hairpin's p50.
     pub(super) hairpin_ns: f64,
-    /// Median of the rounds' ratios.
     pub(super) ratio: f64,
     /// 95 % interval of the median ratio.
     pub(super) interval: (f64, f64),

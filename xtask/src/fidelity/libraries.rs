@@ -13,12 +13,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hairpin_testing::contract;
 use serde_json::Value;
 
 use super::build;
 use super::judge::{self, Round, Rule, Verdict};
 use crate::process;
+use crate::reported::only_case;
 
 const TRANSPORTS: &[&str] =
     &["tls", "tcp-streams", "websocket", "http1", "rest", "http2", "grpc", "grpc-stream", "quic", "quic-datagram"];
@@ -31,7 +31,6 @@ const BLOCKING: &[&str] = &["tls", "websocket"];
 /// factor of 1.8.
 const COPIES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=1000000000");
 
-/// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +56,6 @@ const LOADS: &[(Load, &str)] = &[
 ];
 
 impl Load {
-    /// Arguments of Hairpin and of the reference.
     fn arguments(self) -> (&'static str, &'static str) {
         match self {
             Self::RoundTrip => {
@@ -76,15 +74,12 @@ impl Load {
 
     /// The p50 of round trips, or the mean time per message, from Hairpin's run in ns.
     fn of_hairpin(self, run: &Value) -> Result<f64> {
-        let case = match contract::list(run, "cases") {
-            [case] => case,
-            cases => bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]),
-        };
-        let rate = || case["received_per_s"]["value"].as_f64().context("the case has no received_per_s");
-        if self == Self::RoundTrip { build::p50_ns(run) } else { Ok(1e9 / rate()?) }
+        if self == Self::RoundTrip {
+            return build::p50_ns(run);
+        }
+        Ok(1e9 / only_case(run)?["received_per_s"]["value"].as_f64().context("the case has no received_per_s")?)
     }
 
-    /// The same figure of a reference.
     fn of_reference(self, told: &Value) -> Result<f64> {
         let figure = |name: &str| told[name].as_f64().with_context(|| format!("the reference printed no {name}"));
         if self == Self::RoundTrip { figure("p50_ns") } else { Ok(1e9 / figure("received_per_s")?) }
@@ -121,11 +116,9 @@ impl Case {
 struct Programs {
     hairpin: PathBuf,
     reference: PathBuf,
-    /// Folder of Hairpin's current run.
     out: PathBuf,
 }
 
-/// Measures and prints the table. Returns whether all rules hold.
 pub(super) fn measure(
     hairpin: PathBuf,
     reference: PathBuf,
@@ -173,18 +166,11 @@ impl Programs {
         process::remove(&self.out)?;
         let mut command = Command::new(&self.hairpin);
         command.env(COPIES.0, COPIES.1);
-        command.args(case.load.arguments().0.split(' ')).args([
-            "--transport",
-            case.transport,
-            "--placement",
-            case.placement,
-        ]);
+        command.args(case.load.arguments().0.split(' '));
+        command.args(["--transport", case.transport, "--placement", case.placement]);
         command.args("--waiting block --ends processes --cpu-idle deep --rounds 1 --no-samples --json".split(' '));
         command.args(["--seed", &number.to_string()]).arg("--out").arg(&self.out);
-        let ran = process::run(&mut command, LIMIT)?;
-        // 5: something else used the CPUs, which the reference cannot notice either; the intervals show it.
-        let ran = if ran.code == Some(5) { ran } else { ran.succeeded().context("hairpin failed")? };
-        ran.json()
+        build::told(process::run(&mut command, LIMIT)?)
     }
 
     fn reference(&self, case: Case, runtime: &str, cpus: &str) -> Result<f64> {
@@ -204,7 +190,6 @@ fn print_header() {
     );
 }
 
-/// Prints a line. Returns whether the rule holds.
 fn print(case: Case, reference: &str, rounds: &[Round]) -> bool {
     let told = judge::judge(rounds, Rule::Library);
     let Case { transport, load, placement } = case;

@@ -2,17 +2,15 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-use hairpin_testing::contract;
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 
 use super::base::{BareLoop, Base};
 use super::build::{Build, To};
 use super::combination::Combination;
 use super::hosts::{Hosts, SERVER, Served};
-use crate::cpus;
+use crate::{cpus, reported};
 
-/// Both hosts, and the running server.
 pub(super) struct TwoHosts {
     hosts: Hosts,
     served: Served,
@@ -21,7 +19,6 @@ pub(super) struct TwoHosts {
 }
 
 impl TwoHosts {
-    /// Creates the hosts and starts the server.
     pub(super) fn new(hairpin: &Build, scratch: &Path) -> Result<Self> {
         let cpus = cpus::first_two()?;
         let hosts = Hosts::new()?;
@@ -57,14 +54,9 @@ impl TwoHosts {
 
 /// Returns the client's CPU on its host, and the server's CPU on the other host.
 fn cpus_used(run: &Value) -> Result<(u64, u64)> {
-    let of = |role: &str| {
-        let host = contract::list(run, "hosts").iter().find(|host| host["role"] == role);
-        let used = host.and_then(|host| host["environment"]["cpus_used"].as_array());
-        match used.map(Vec::as_slice) {
-            Some([cpu]) => cpu.as_u64(),
-            _ => None,
-        }
-        .with_context(|| format!("cannot find the CPU of the {role}: {:?}", run["hosts"]))
+    let of = |role: &str| match reported::cpus_used(run, role)[..] {
+        [cpu] => Ok(cpu),
+        _ => bail!("cannot find the CPU of the {role}: {:?}", run["hosts"]),
     };
     Ok((of("client")?, of("server")?))
 }

@@ -16,7 +16,6 @@ pub(super) struct Case {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Messages of 64 bytes per second.
     Messages,
     Bytes,
 }
@@ -32,10 +31,8 @@ impl Unit {
     }
 }
 
-/// Bound on the ratio of Hairpin's rate to the rate of another contestant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
-    /// Name of the other contestant.
     pub(super) to: &'static str,
     pub(super) rule: Rule,
 }

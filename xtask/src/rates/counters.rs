@@ -12,9 +12,7 @@ const HEADERS_BYTES: u64 = 20 + 20 + 12;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     at: Instant,
-    /// Datagrams read from UDP sockets.
     pub(super) datagrams: u64,
-    /// Bytes carried by TCP packets.
     pub(super) stream_bytes: u64,
 }
 

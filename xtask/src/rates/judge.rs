@@ -11,18 +11,15 @@ pub(super) type Round = BTreeMap<&'static str, f64>;
 /// The ratio of a contestant's rate to the rate of another contestant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ratio {
-    /// Median over rounds.
     median: f64,
     /// Interval that contains the median with a probability of at least 95 %.
     interval: (f64, f64),
 }
 
-/// Whether a bound holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Holds,
     Broken,
-    /// A contestant did not run.
     NotMeasured,
 }
 

@@ -7,7 +7,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// The congestion control of every case.
 pub(super) const CONGESTION: &str = "cubic";
 
 /// Tells this program that it runs inside the namespace. The value is the folder of the built programs.

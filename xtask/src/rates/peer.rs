@@ -2,14 +2,15 @@
 //! the measurement, or when this program ends.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::counters::Received;
 use super::namespace::CONGESTION;
+use crate::process::{Held, POLL_INTERVAL};
 
 /// Ports of the servers, which are free: no other program runs in the namespace.
 pub(super) const SOCKPERF_PORT: u16 = 11111;
@@ -18,15 +19,11 @@ pub(super) const IPERF3_PORT: u16 = 5201;
 /// Time limit for a server to listen, and for a client to send.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// Minimum arrivals per polling interval while traffic flows, in messages of 64 B. A handshake is smaller.
 const MIN_ARRIVALS_PER_POLL: f64 = 64.0;
 
-/// Duration of the traffic before the measurement.
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// The command lines of server and client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Commands {
     server: Vec<String>,
@@ -63,11 +60,11 @@ pub(super) fn rates(
     cpus: (u64, u64),
     time: Duration,
 ) -> Result<(f64, f64)> {
-    let mut server = Process::start(&commands.server, cpus.1)?;
+    let mut server = start(&commands.server, cpus.1)?;
     // iperf3 also uses a TCP connection for UDP.
     let listens_on_tcp = !is_udp || commands.server[0] == "iperf3";
-    server.wait_until(|| listens(port, listens_on_tcp), "listen")?;
-    let mut client = Process::start(&commands.client, cpus.0)?;
+    server.wait_until("listen", START_TIMEOUT, || listens(port, listens_on_tcp))?;
+    let mut client = start(&commands.client, cpus.0)?;
     let mut before = Received::now()?;
     let flows = || {
         let now = Received::now()?;
@@ -76,7 +73,7 @@ pub(super) fn rates(
         let messages_per_s = if is_udp { datagrams } else { bytes / 64.0 };
         Ok(messages_per_s * POLL_INTERVAL.as_secs_f64() > MIN_ARRIVALS_PER_POLL)
     };
-    client.wait_until(flows, "send")?;
+    client.wait_until("send", START_TIMEOUT, flows)?;
     thread::sleep(WARM_UP);
     let before = Received::now()?;
     thread::sleep(time);
@@ -98,7 +95,6 @@ fn listens(port: u16, tcp: bool) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a table of sockets has a row with this local port and state.
 fn has_port(table: &str, port: u16, state: &str) -> bool {
     let ending = format!(":{port:04X}");
     table.lines().any(|line| {
@@ -107,49 +103,11 @@ fn has_port(table: &str, port: u16, state: &str) -> bool {
     })
 }
 
-/// A process. Dropping it kills the process.
-struct Process {
-    name: String,
-    child: Child,
-}
-
-impl Process {
-    /// Starts a process on one CPU. The kernel kills the process when this program ends.
-    fn start(words: &[String], cpu: u64) -> Result<Self> {
-        let name = words.join(" ");
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "taskset", "-c", &cpu.to_string()]).args(words);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().with_context(|| format!("cannot start setpriv for `{name}`"))?;
-        Ok(Self { name, child })
-    }
-
-    fn lives(&mut self) -> Result<()> {
-        match self.child.try_wait().with_context(|| format!("cannot wait for `{}`", self.name))? {
-            Some(status) => bail!("`{}` ended early: {status}", self.name),
-            None => Ok(()),
-        }
-    }
-
-    fn wait_until(&mut self, mut is_so: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
-        let started = Instant::now();
-        while started.elapsed() < START_TIMEOUT {
-            self.lives()?;
-            thread::sleep(POLL_INTERVAL);
-            if is_so()? {
-                return Ok(());
-            }
-        }
-        bail!("`{}` did not {what} within {} s", self.name, START_TIMEOUT.as_secs())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both calls fail only if the process has already ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts a program on one CPU. The kernel kills it when this program ends.
+fn start(words: &[String], cpu: u64) -> Result<Held> {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "taskset", "-c", &cpu.to_string()]).args(words);
+    Held::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
 #[cfg(test)]
@@ -177,11 +135,11 @@ mod tests {
 
     #[test]
     fn a_process_that_ends_early_is_named_and_a_dropped_process_is_killed() {
-        let mut ended = Process::start(&split("false"), 0).unwrap();
-        let why = ended.wait_until(|| Ok(false), "listen").unwrap_err().to_string();
-        assert_eq!(why, "`false` ended early: exit status: 1");
-        let mut lives = Process::start(&split("sleep 600"), 0).unwrap();
-        lives.wait_until(|| Ok(true), "listen").unwrap();
+        let mut ended = start(&split("false"), 0).unwrap();
+        let why = ended.wait_until("listen", START_TIMEOUT, || Ok(false)).unwrap_err().to_string();
+        assert_eq!(why, "`setpriv --pdeathsig KILL taskset -c 0 false` ended early: exit status: 1");
+        let mut lives = start(&split("sleep 600"), 0).unwrap();
+        lives.wait_until("listen", START_TIMEOUT, || Ok(true)).unwrap();
         let process = format!("/proc/{}", lives.child.id());
         drop(lives);
         assert!(!std::path::Path::new(&process).exists());

@@ -5,20 +5,19 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hairpin_testing::contract;
 use serde_json::Value;
 
 use super::case::{Case, MESSAGE_BYTES, Unit};
 use super::contestant::{Contestant, Program};
 use super::namespace::CONGESTION;
 use super::peer;
+use crate::reported::{cpus_used, only_case};
 use crate::{cpus, process};
 
 /// Measured time and warm-up of a run, in ms.
 const MEASURED_MS: u64 = 1000;
 const WARM_UP_MS: u64 = 200;
 
-/// Time limit of a run of Hairpin or of the bare loop.
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) struct Place {
@@ -87,10 +86,8 @@ impl Place {
     }
 }
 
-/// Returns the rate of the only case of a run of Hairpin.
 fn rate_of(run: &Value, unit: Unit) -> Result<f64> {
-    let cases = contract::list(run, "cases");
-    let [case] = cases else { bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]) };
+    let case = only_case(run)?;
     let name = match unit {
         Unit::Messages => "received_per_s",
         Unit::Bytes => "goodput_bytes_per_s",
@@ -102,10 +99,8 @@ fn rate_of(run: &Value, unit: Unit) -> Result<f64> {
     Ok(rate)
 }
 
-/// Returns the CPUs of the client (the sender) and the server (the receiver).
 fn cpus_of(run: &Value) -> Result<(u64, u64)> {
-    let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
-    let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
+    let used = cpus_used(run, "client");
     let [client, server] = used[..] else { bail!("cannot find the CPUs of the ends: cpus_used is {used:?}") };
     Ok((client, server))
 }

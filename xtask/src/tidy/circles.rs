@@ -133,7 +133,6 @@ fn rings(imports: &Imports) -> Vec<Vec<String>> {
     rings.into_iter().collect()
 }
 
-/// Returns all modules that a module imports, directly or indirectly.
 fn reach(from: &Module, imports: &Imports) -> BTreeSet<Module> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(module) = next.pop() {

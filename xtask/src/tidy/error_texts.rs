@@ -2,7 +2,6 @@
 
 use crate::source::{self, Source};
 
-/// Methods that search or split a text.
 const SEARCH_METHODS: &[&str] = &[
     "contains",
     "ends_with",
@@ -36,8 +35,7 @@ const TEXTS: &[&str] = &[
 const HINT: &str = "\"(hint:\"";
 
 pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
-    let path = &source.path;
-    if !path.starts_with("crates/") || !path.contains("/src/") || path.split(['/', '.']).any(|part| part == "tests") {
+    if !source.is_code() {
         return Vec::new();
     }
     let code = source::production(&source.text, false);

@@ -7,8 +7,6 @@ const PATHS: &[&str] = &["libc", "rustix", "std::os", "os::fd", "os::linux", "os
 /// Prefixes of file names that exist only on Linux.
 const FILES: &[&str] = &["/proc/", "/sys/"];
 
-const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
-
 /// Files outside of these folders that may have Linux-only code, each with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/hairpin-transports/src/transports/icmp.rs", "implements a port over a socket, with its descriptor"),
@@ -26,7 +24,8 @@ pub(super) fn linux_folders(sources: &[Source]) -> Vec<String> {
 
 fn check(sources: &[Source], exceptions: &[(&str, &str)]) -> Vec<String> {
     let is_excepted = |source: &Source| exceptions.iter().any(|(path, _)| *path == source.path);
-    let outside = sources.iter().filter(|source| is_production(&source.path));
+    let in_folder = |source: &Source| source.path.split(['/', '.']).any(|part| part == "linux");
+    let outside = sources.iter().filter(|source| source.is_production() && !in_folder(source));
     let (excepted, others): (Vec<&Source>, Vec<&Source>) = outside.partition(|source| is_excepted(source));
     let mut faults: Vec<String> = others.into_iter().flat_map(faults).collect();
     let is_needed =
@@ -35,12 +34,6 @@ fn check(sources: &[Source], exceptions: &[(&str, &str)]) -> Vec<String> {
         format!("{path}: no Linux-only code (hint: remove the exception from xtask/src/tidy/linux_folders.rs)")
     }));
     faults
-}
-
-fn is_production(path: &str) -> bool {
-    let in_source = path.strip_prefix("crates/").is_some_and(|path| path.contains("/src/") && path.ends_with(".rs"));
-    let for_tests = FOR_TESTS.iter().any(|folder| path.starts_with(folder));
-    in_source && !for_tests && !path.split(['/', '.']).any(|part| part == "linux" || part == "tests")
 }
 
 fn faults(source: &Source) -> Vec<String> {

@@ -3,7 +3,7 @@
 use crate::source::Source;
 
 /// Faults of one file: line number from 1, and a description.
-type Faults = Vec<(usize, String)>;
+pub(super) type Faults = Vec<(usize, String)>;
 
 /// Marks of unfinished work, in halves, so that this file does not contain any.
 const UNFINISHED: &[(&str, &str)] = &[("TO", "DO"), ("FIX", "ME"), ("XX", "X")];
@@ -22,7 +22,6 @@ const REGISTRIES: &[(&str, &str)] = &[
     ("deb.deb", "ian.org"),
 ];
 
-/// Reports marks of unfinished work.
 pub(super) fn unfinished(source: &Source) -> Faults {
     found(source, UNFINISHED, |word, before| {
         let inside_name = before.is_some_and(|before| before.is_alphanumeric() || before == '_');
@@ -58,7 +57,6 @@ fn found(source: &Source, halves: &[(&str, &str)], fault: impl Fn(&str, Option<c
     faults
 }
 
-/// Reports a file that does not begin with its purpose.
 pub(super) fn module_docs(source: &Source) -> Faults {
     let first = (1..).zip(source.text.lines()).find(|(_, line)| !line.trim().is_empty());
     match first {
@@ -70,7 +68,6 @@ pub(super) fn module_docs(source: &Source) -> Faults {
 
 const MAX_LINES: usize = 600;
 
-/// Reports a file that is too long.
 pub(super) fn length(source: &Source) -> Faults {
     let lines = source.text.lines().count();
     let what = format!("the limit is {MAX_LINES} lines (hint: split the file by purpose)");

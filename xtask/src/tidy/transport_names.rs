@@ -5,8 +5,6 @@ use crate::source::{self, Source};
 /// Folder of the transports; each file is named after its transport.
 const TRANSPORTS: &str = "crates/hairpin-transports/src/transports/";
 
-const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
-
 /// Files that may contain transport names, with the allowed names (empty: all) and the reason.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/hairpin-model/src/end_settings.rs", &["fifo"], "the scheduling policy SCHED_FIFO"),
@@ -26,7 +24,8 @@ const EXPERIMENTS: &str = "crates/hairpin-experiments/src/experiments/";
 /// Reports string literals in other files that are a transport's name or a prefix of several names.
 pub(super) fn transport_names(sources: &[Source]) -> Vec<String> {
     let names = names(sources);
-    sources.iter().filter(|source| is_production(&source.path)).flat_map(|source| faults(source, &names)).collect()
+    let others = sources.iter().filter(|source| source.is_production() && !source.path.starts_with(TRANSPORTS));
+    others.flat_map(|source| faults(source, &names)).collect()
 }
 
 /// Returns the transports' names by their files (`unix_stream.rs`), with `6` for IPv6, and the parts before a hyphen.
@@ -41,12 +40,6 @@ fn names(sources: &[Source]) -> Vec<String> {
             itself.into_iter().chain(beginning.into_iter().flatten())
         })
         .collect()
-}
-
-fn is_production(path: &str) -> bool {
-    let in_source = path.strip_prefix("crates/").is_some_and(|path| path.contains("/src/") && path.ends_with(".rs"));
-    let for_tests = FOR_TESTS.iter().any(|folder| path.starts_with(folder));
-    in_source && !for_tests && !path.starts_with(TRANSPORTS) && !path.split(['/', '.']).any(|part| part == "tests")
 }
 
 fn faults(source: &Source, names: &[String]) -> Vec<String> {

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::rules::Faults;
 use crate::source::{self, Source};
 use crate::suite;
-
-/// Faults of one file: line number from 1, and a description.
-type Faults = Vec<(usize, String)>;
 
 /// Languages of code blocks in documentation. Not Rust, since doctests are disabled except in [`COMPILED`].
 const LANGUAGES: &[&str] = &["text", "json", "toml", "sh"];
@@ -19,29 +17,13 @@ pub(super) fn returns(source: &Source) -> Faults {
     let blank = source::without_comments(&source.text, true);
     let mut faults = Faults::new();
     for (at, _) in blank.match_indices("#[test]") {
-        let Some(body) = body_after(&blank, at) else { continue };
-        let text = &blank[body.clone()];
+        let text = &blank[at..source::item_end(&blank, at)];
         faults.extend(source::words(text, "return").map(|found| {
             let what = "a test returns early (hint: call `hairpin_testing::skip!` if it cannot run here)";
-            (source::line_of(&blank, body.start + found), what.to_owned())
+            (source::line_of(&blank, at + found), what.to_owned())
         }));
     }
     faults
-}
-
-/// Returns the range of the body, with braces, of the function that follows byte `at`.
-fn body_after(blank: &str, at: usize) -> Option<std::ops::Range<usize>> {
-    let start = at + blank[at..].find('{')?;
-    let mut depth = 0_usize;
-    for (offset, character) in blank[start..].char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' if depth == 1 => return Some(start..start + offset + 1),
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    None
 }
 
 /// Reports ignored tests, except tests that another test starts in a separate process; these have the prefix `child_`.
@@ -104,7 +86,6 @@ pub(super) fn orphans(sources: &[Source]) -> Vec<String> {
     orphans.map(|file| format!("{}: never compiled ({hint})", file.path)).collect()
 }
 
-/// A package: its folder with a `/` at the end, and its Cargo.toml.
 struct Manifest {
     folder: String,
     table: toml::Table,
@@ -117,7 +98,6 @@ fn manifests(sources: &[Source]) -> impl Iterator<Item = Manifest> {
     })
 }
 
-/// Returns the main files of a package's targets, by cargo's rules.
 fn roots_of(manifest: &Manifest, sources: &[Source]) -> Vec<String> {
     let own = sources.iter().filter_map(|source| source.path.strip_prefix(&manifest.folder));
     let finds_tests = manifest.table["package"].get("autotests").and_then(toml::Value::as_bool).unwrap_or(true);

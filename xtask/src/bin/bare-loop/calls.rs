@@ -66,7 +66,6 @@ fn populated_buffer(bytes: usize) -> Vec<u8> {
 }
 
 impl Send {
-    /// Sends a batch of messages as one buffer.
     pub(crate) fn new(socket: c_int, asked: &RateOptions) -> Self {
         Self { socket, buffer: populated_buffer(asked.size * asked.batch) }
     }
@@ -79,7 +78,6 @@ impl Receive {
 }
 
 impl Write {
-    /// Writes a batch of messages as one buffer.
     pub(crate) fn new(pipe: c_int, asked: &RateOptions) -> Self {
         Self { pipe, buffer: populated_buffer(asked.size * asked.batch) }
     }

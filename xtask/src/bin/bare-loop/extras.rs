@@ -33,7 +33,6 @@ pub(crate) struct Extras {
 }
 
 impl Extras {
-    /// Parses `dynamic,rows,pages=4`.
     pub(crate) fn parse(words: &str) -> Result<Self, String> {
         let mut extras = Self::default();
         for word in words.split_terminator(',') {
@@ -82,7 +81,6 @@ pub(crate) struct ExtraWork {
 
 const PAGE: usize = 4096;
 
-/// Functions at different addresses.
 const STEPS: [fn(u64) -> u64; 16] = [
     step::<0>, step::<1>, step::<2>, step::<3>, step::<4>, step::<5>, step::<6>, step::<7>, step::<8>, step::<9>,
     step::<10>, step::<11>, step::<12>, step::<13>, step::<14>, step::<15>,
@@ -142,7 +140,6 @@ impl ExtraWork {
         black_box(steps);
     }
 
-    /// Counts a service time of the echo, in ticks.
     #[inline(always)]
     pub(crate) fn count_held(&mut self, held: u64) {
         if self.extras.histogram {

@@ -17,19 +17,17 @@ use libc::c_int;
 
 use crate::calls::{Call, Many, Read, Receive, ReceiveWithControl, Send, Write};
 use crate::options::RateOptions;
-use crate::system::{bind, close, connect_tcp, kernel_ns, pin, pipe, set, shared_page, socket, udp_pair, unix_pair};
+use crate::system::{
+    bind, close, connect_tcp, fork, kernel_ns, kill, pin, pipe, set, shared_page, socket, udp_pair, unix_pair,
+};
 
-/// Counts of one end between two clock readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) bytes: u64,
-    /// Number of send or receive calls.
     pub(crate) calls: u64,
-    /// Time between the two readings.
     pub(crate) elapsed_ns: u64,
 }
 
-/// Phases of a run, in order.
 const WARM_UP: u32 = 0;
 const MEASURED: u32 = 1;
 const OVER: u32 = 2;
@@ -86,11 +84,31 @@ impl Run<'_> {
         self.measure(send, receive)
     }
 
-    fn measure(&self, send: impl Call, receive: impl Call) -> io::Result<String> {
-        let sender = (send, || close(self.sender));
-        let receiver = (receive, || close(self.receiver));
-        let (sent, received) = run(self.asked, sender, receiver)?;
-        Ok(figures(self.asked.size, sent, received))
+    /// Forks the receiver, runs the sender, and waits for the receiver. Each process closes the end that it does not use, to notice when
+    /// the other process has ended.
+    fn measure(&self, mut send: impl Call, mut receive: impl Call) -> io::Result<String> {
+        let asked = self.asked;
+        // SAFETY: the page is zeroed (a valid Shared), aligned, large enough, and never unmapped.
+        let shared: &Shared = unsafe { &*shared_page()?.cast() };
+        let seconds = (asked.warmup_ms + asked.duration_ms).div_ceil(1000) + GRACE_S;
+        // SAFETY: plain integers. `write` then returns EPIPE.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        let child = fork(u32::try_from(seconds).unwrap_or(u32::MAX), || {
+            close(self.sender);
+            let outcome = pin(asked.cpus.1).and_then(|()| receive_all(&mut receive, shared));
+            outcome.map_or_else(|why| why.raw_os_error().unwrap_or(1), |()| 0)
+        })?;
+        close(self.receiver);
+        let sent =
+            pin(asked.cpus.0).and_then(|()| send_all(asked, &mut send, shared)).inspect_err(|_| kill(child))?;
+        wait_for(child)?;
+        let received = &shared.received.0;
+        let received = Count {
+            bytes: received.bytes.load(Relaxed),
+            calls: received.calls.load(Relaxed),
+            elapsed_ns: received.elapsed_ns.load(Relaxed),
+        };
+        Ok(figures(asked.size, sent, received))
     }
 }
 
@@ -140,7 +158,6 @@ fn figures(size: usize, sent: Count, received: Count) -> String {
     )
 }
 
-/// Opens descriptors for the sender and the receiver with the requested options.
 fn open(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
     match asked.transport.as_str() {
         "tcp" => tcp(asked),
@@ -175,48 +192,8 @@ fn udp(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
     Ok((sender, receiver))
 }
 
-/// Forks the receiver, runs the sender, and waits for the receiver. Returns the counts of both ends. Each process
-/// closes the end that it does not use (`close_sender`, `close_receiver`), to notice when the other process has ended.
-fn run(
-    asked: &RateOptions,
-    (mut sender, close_sender): (impl Call, impl FnOnce()),
-    (mut receiver, close_receiver): (impl Call, impl FnOnce()),
-) -> io::Result<(Count, Count)> {
-    // SAFETY: the page is zeroed (a valid Shared), aligned, large enough, and never unmapped.
-    let shared: &Shared = unsafe { &*shared_page()?.cast() };
-    // SAFETY: this process has one thread, so the child may call anything.
-    let child = unsafe { libc::fork() };
-    match child {
-        -1 => return Err(Error::last_os_error()),
-        0 => {
-            limit(asked);
-            close_sender();
-            // SAFETY: plain integers. The kernel kills the receiver when the sender ends.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let outcome = pin(asked.cpus.1).and_then(|()| receive(&mut receiver, shared));
-            // SAFETY: the child must not return into the parent's code.
-            unsafe { libc::_exit(outcome.map_or_else(|why| why.raw_os_error().unwrap_or(1), |()| 0)) }
-        }
-        _ => {}
-    }
-    limit(asked);
-    close_receiver();
-    let sent = pin(asked.cpus.0).and_then(|()| send(asked, &mut sender, shared));
-    let ended = end(child, sent.is_ok());
-    let (sent, ()) = (sent?, ended?);
-    let received = &shared.received.0;
-    Ok((
-        sent,
-        Count {
-            bytes: received.bytes.load(Relaxed),
-            calls: received.calls.load(Relaxed),
-            elapsed_ns: received.elapsed_ns.load(Relaxed),
-        },
-    ))
-}
-
 /// Sends until the receiver has seen the end. Returns the counts of the measured time.
-fn send(asked: &RateOptions, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
+fn send_all(asked: &RateOptions, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
     let (mut count, mut started_ns) = (Count::default(), now_ns());
     let received = &shared.received.0;
     let (mut counts, mut measured) = (false, None);
@@ -249,7 +226,7 @@ fn send(asked: &RateOptions, sender: &mut impl Call, shared: &Shared) -> io::Res
 }
 
 /// Receives until the measured time is over. Stores the counts from the first to the last arrival in the measured time.
-fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
+fn receive_all(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
     let mut receive_once = || match receiver.call() {
         Ok(0) => Err(Error::from_raw_os_error(libc::ECONNRESET)),
         Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(0),
@@ -274,31 +251,14 @@ fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the receiver, or kills it if the sender failed.
-fn end(child: libc::pid_t, wait: bool) -> io::Result<()> {
+fn wait_for(child: libc::pid_t) -> io::Result<()> {
     let mut status = 0;
-    // SAFETY: the child has not been waited for, so its id is not reused; the pointer is to a live integer.
-    unsafe {
-        if !wait {
-            libc::kill(child, libc::SIGKILL);
-        }
-        libc::waitpid(child, &raw mut status, 0);
-    }
+    // SAFETY: the pointer is to a live integer.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
     match libc::WEXITSTATUS(status) {
-        _ if !wait => Ok(()),
         0 if libc::WIFEXITED(status) => Ok(()),
         code if libc::WIFEXITED(status) => Err(Error::from_raw_os_error(code)),
         _ => Err(Error::other("a signal ended the receiver")),
-    }
-}
-
-/// Makes SIGALRM end this process if it takes too long.
-fn limit(asked: &RateOptions) {
-    let seconds = (asked.warmup_ms + asked.duration_ms).div_ceil(1000) + GRACE_S;
-    // SAFETY: plain integers; the default action of SIGALRM ends the process. `write` then returns EPIPE.
-    unsafe {
-        libc::alarm(u32::try_from(seconds).unwrap_or(u32::MAX));
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
 }
 

@@ -37,7 +37,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Parses the command line after the program's name.
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let asked = Self::try_parse_from(words).map_err(|error| error.to_string())?;
         if asked.server != ServerHost::default() && !["tcp", "udp"].contains(&asked.transport.as_str()) {
@@ -94,7 +93,6 @@ pub(crate) struct RateOptions {
 }
 
 impl RateOptions {
-    /// Parses the command line after `rates`.
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let mut asked = Self::try_parse_from(words).map_err(|error| error.to_string())?;
         if asked.spin && asked.transport == "pipe" {

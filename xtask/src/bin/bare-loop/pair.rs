@@ -1,10 +1,10 @@
 //! Round trips between two processes on the requested CPUs: the client's loop and the echo's loop.
 
-use std::io::{self, Error};
+use std::io;
 
 use crate::extras::ExtraWork;
 use crate::options::Options;
-use crate::system::pin;
+use crate::system::{fork, kill, pin};
 use crate::wires::End;
 
 /// Time limit of both processes (SIGALRM); longer than any measurement.
@@ -12,21 +12,9 @@ const MAX_S: u32 = 120;
 
 /// Forks the echo, runs the client, and ends the echo. Returns the round-trip times in ticks, in order of time.
 pub(crate) fn round_trips(asked: &Options, mut client: impl End, echo: impl End) -> io::Result<Vec<u64>> {
-    // SAFETY: this process has one thread, so the child may call anything.
-    let child = unsafe { libc::fork() };
-    match child {
-        -1 => return Err(Error::last_os_error()),
-        0 => echo_for_ever(asked, echo),
-        _ => {}
-    }
-    // SAFETY: plain integer; the default action of SIGALRM ends the process.
-    unsafe { libc::alarm(MAX_S) };
+    let child = fork(MAX_S, || echo_for_ever(asked, echo))?;
     let measured = pin(asked.cpus.0).and_then(|()| measure(asked, &mut client));
-    // SAFETY: the child has not been waited for, so its id is not reused.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, std::ptr::null_mut(), 0);
-    }
+    kill(child);
     measured
 }
 
@@ -60,14 +48,8 @@ fn exchange(client: &mut impl End, message: u32) -> u32 {
 }
 
 fn echo_for_ever(asked: &Options, mut echo: impl End) -> ! {
-    // SAFETY: plain integers. The kernel kills the echo when the client ends.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::alarm(MAX_S);
-    }
     pin(asked.cpus.1).expect("this process may use the echo's CPU");
     let mut carried = ExtraWork::new(&asked.extras, 0).expect("the client has set the same alarm");
-    // The child must not return into the parent's code, so this loop never ends: the client kills the child.
     if asked.echo_stamps() {
         let mut held = 0_u64;
         loop {

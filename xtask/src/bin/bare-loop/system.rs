@@ -10,7 +10,6 @@ pub(crate) fn checked(answer: c_int) -> io::Result<c_int> {
     if answer < 0 { Err(Error::last_os_error()) } else { Ok(answer) }
 }
 
-/// Opens an IPv4 socket.
 pub(crate) fn socket(kind: c_int) -> io::Result<c_int> {
     // SAFETY: plain integers.
     checked(unsafe { libc::socket(libc::AF_INET, kind, 0) })
@@ -52,7 +51,6 @@ pub(crate) fn unix_pair() -> io::Result<(c_int, c_int)> {
     Ok((pair[0], pair[1]))
 }
 
-/// Opens a pipe. Returns its read end and its write end.
 pub(crate) fn pipe() -> io::Result<(c_int, c_int)> {
     let mut pair = [0; 2];
     // SAFETY: the pointer is to two live integers.
@@ -60,7 +58,6 @@ pub(crate) fn pipe() -> io::Result<(c_int, c_int)> {
     Ok((pair[0], pair[1]))
 }
 
-/// Closes a descriptor, which must not be used again.
 pub(crate) fn close(descriptor: c_int) {
     // SAFETY: a plain integer; the descriptor is not used afterwards.
     unsafe { libc::close(descriptor) };
@@ -120,6 +117,31 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
     };
     checked(answer).map(drop)
+}
+
+/// Forks a process that runs `child` and exits with its code; the kernel kills it when this process ends. SIGALRM ends both after
+/// `limit_s`.
+pub(crate) fn fork(limit_s: u32, child: impl FnOnce() -> c_int) -> io::Result<libc::pid_t> {
+    // SAFETY: this process has one thread, so the child may call anything.
+    let forked = checked(unsafe { libc::fork() })?;
+    // SAFETY: plain integer; the default action of SIGALRM ends the process.
+    unsafe { libc::alarm(limit_s) };
+    if forked > 0 {
+        return Ok(forked);
+    }
+    // SAFETY: plain integers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let code = child();
+    // SAFETY: ends the process: the child must not return into the parent's code.
+    unsafe { libc::_exit(code) }
+}
+
+pub(crate) fn kill(child: libc::pid_t) {
+    // SAFETY: the child has not been waited for, so its id is not reused.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, null_mut(), 0);
+    }
 }
 
 pub(crate) fn kernel_ns(clock: libc::clockid_t) -> u64 {

@@ -15,7 +15,6 @@ use crate::system::{bind, checked, connect_tcp, pipe, set, shared_page, socket, 
 /// One end, which sends and receives messages of four bytes. The loops are monomorphised to inline these calls.
 pub(crate) trait End {
     fn send(&mut self, message: u32);
-    /// Waits for a message and returns it.
     fn receive(&mut self) -> u32;
 }
 

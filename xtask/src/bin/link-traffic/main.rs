@@ -23,7 +23,6 @@ const PORT: u16 = 7001;
 const ASK: &[u8] = b"figures?";
 /// UDP payload of an IP packet of 1500 bytes.
 const FULL_BYTES: usize = 1472;
-/// Size of the IPv4 and UDP headers.
 const HEADER_BYTES: usize = 28;
 
 fn main() -> ExitCode {
@@ -48,7 +47,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves UDP and TCP until it is killed.
 fn far() -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
@@ -167,7 +165,6 @@ fn ask(socket: &UdpSocket) -> io::Result<()> {
     Err(io::Error::other("the server does not answer"))
 }
 
-/// Sends continuously over one TCP connection.
 fn stream(seconds: u64) -> io::Result<()> {
     let mut connection = TcpStream::connect(far_address()?)?;
     let (bytes, began) = (vec![7; 1 << 18], Instant::now());

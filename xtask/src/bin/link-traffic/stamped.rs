@@ -16,7 +16,6 @@ fn in_ns(time: libc::timespec) -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Requests time stamps, and a large receive buffer.
 pub(crate) fn stamp(socket: &UdpSocket) -> io::Result<()> {
     for (name, value) in [(libc::SO_TIMESTAMPNS, 1_i32), (libc::SO_RCVBUF, 4 << 20)] {
         let length = libc::socklen_t::try_from(size_of::<i32>()).expect("4");

@@ -27,7 +27,6 @@ const KEY: [u8; 48] = {
     key
 };
 
-/// The configurations of both ends.
 pub(super) struct Identity {
     pub(super) client: Arc<ClientConfig>,
     pub(super) server: Arc<ServerConfig>,
@@ -71,7 +70,6 @@ pub(super) fn run(transport: &str, end: End, socket: TcpStream, load: Load) -> O
     }
 }
 
-/// Makes blocking round trips.
 fn round_trips(load: Load, mut exchange: impl FnMut([u8; 4]) -> Outcome<[u8; 4]>) -> Outcome<Vec<u64>> {
     own_loop::block_on(-1, load.round_trips(async |message| exchange(message)))
 }

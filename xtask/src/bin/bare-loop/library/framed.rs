@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use hyper::rt::{Read, ReadBuf, Write};
 
-use super::load::{Load, yield_now};
+use super::load::Load;
 use super::{End, Outcome};
 
 const HEADER_BYTES: usize = 8;
@@ -16,7 +16,6 @@ const READ_BYTES: usize = 64 << 10;
 struct Frames<I> {
     io: I,
     buffer: Vec<u8>,
-    /// Received bytes in the buffer.
     came: Range<usize>,
     /// Missing bytes of the current payload.
     missing: usize,
@@ -34,7 +33,6 @@ impl<I: Read + Write + Unpin> Frames<I> {
         Ok(())
     }
 
-    /// Returns the next part of a payload.
     async fn receive(&mut self) -> io::Result<&[u8]> {
         while self.missing == 0 || self.came.is_empty() {
             if self.missing == 0 && self.came.len() >= HEADER_BYTES {
@@ -62,14 +60,7 @@ impl<I: Read + Write + Unpin> Frames<I> {
 pub(super) async fn run<I: Read + Write + Unpin>(end: End, io: I, load: Load) -> Outcome<Vec<u64>> {
     let mut frames = Frames { io, buffer: vec![0; READ_BYTES], came: 0..0, missing: 0 };
     match end {
-        End::Client if load.is_one_way() => {
-            let mut buffer = Vec::new();
-            while let Some(message) = load.next(&mut buffer) {
-                frames.send(message).await?;
-                yield_now().await;
-            }
-            Ok(Vec::new())
-        }
+        End::Client if load.is_one_way() => load.one_way(async |message| Ok(frames.send(message).await?)).await,
         End::Client => {
             let round_trips = load.round_trips(async |message| {
                 frames.send(&message).await?;

@@ -36,7 +36,6 @@ const UNARY: PathAndQuery = PathAndQuery::from_static("/hairpin.Echo/Unary");
 const STREAMING: PathAndQuery = PathAndQuery::from_static("/hairpin.Echo/Streaming");
 const ONE_WAY: PathAndQuery = PathAndQuery::from_static("/hairpin.Echo/OneWay");
 
-/// The connection of a client.
 struct Channel(SendRequest<Body>);
 
 impl tower_service::Service<Request<Body>> for Channel {
@@ -64,7 +63,6 @@ impl Stream for Sent {
     }
 }
 
-/// The messages of a call without answers.
 struct OneWay(Messages);
 
 impl Stream for OneWay {
@@ -131,7 +129,6 @@ pub(super) async fn serve<I: Read + Write + Unpin + Send + 'static>(
 
 type Answering<T> = Pin<Box<dyn Future<Output = Result<tonic::Response<T>, Status>> + Send>>;
 
-/// Answers messages with themselves.
 struct Echo;
 
 impl<T: Send + 'static> tower_service::Service<tonic::Request<T>> for Echo {

@@ -78,12 +78,21 @@ impl Load {
         (!self.is_complete()).then_some(&buffer[..])
     }
 
+    /// The client's loop of one-way messages, each of which the library can send before the next.
+    pub(super) async fn one_way(self, mut send: impl AsyncFnMut(&[u8]) -> Outcome<()>) -> Outcome<Vec<u64>> {
+        let mut buffer = Vec::new();
+        while let Some(message) = self.next(&mut buffer) {
+            send(message).await?;
+            yield_now().await;
+        }
+        Ok(Vec::new())
+    }
+
     /// The one-way messages, each of which the library can send before it asks for the next.
     pub(super) fn messages(self) -> Messages {
         Messages { load: self, buffer: Vec::new(), was_ready: true }
     }
 
-    /// Counts what the server has received.
     pub(super) fn count(self, bytes: usize) {
         let shared = self.shared;
         let total = shared.bytes.load(Relaxed) + bytes as u64;
@@ -124,7 +133,7 @@ impl Load {
 }
 
 /// Lets the library's other futures run once: what was given to it is sent.
-pub(super) async fn yield_now() {
+async fn yield_now() {
     let mut was_polled = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut was_polled, true) {

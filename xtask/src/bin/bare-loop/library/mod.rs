@@ -16,7 +16,7 @@ mod runtime;
 mod waits;
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use clap::Parser;
@@ -24,7 +24,7 @@ use clap::builder::RangedU64ValueParser as Ranged;
 use hyper::rt::{Read, Write};
 
 use crate::clock;
-use crate::system::pin;
+use crate::system::{fork, kill, pin};
 use load::Load;
 use runtime::{Runtime, Spawn};
 
@@ -59,22 +59,12 @@ pub(crate) struct Options {
     duration_ms: u64,
 }
 
+#[rustfmt::skip]
 const TRANSPORTS: [&str; 11] = [
-    "tcp",
-    "tls",
-    "tcp-streams",
-    "websocket",
-    "http1",
-    "rest",
-    "http2",
-    "grpc",
-    "grpc-stream",
-    "quic",
-    "quic-datagram",
+    "tcp", "tls", "tcp-streams", "websocket", "http1", "rest", "http2", "grpc", "grpc-stream", "quic", "quic-datagram",
 ];
 
 impl Options {
-    /// Parses the command line after `library`.
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let asked = Self::try_parse_from(words).map_err(|error| error.to_string())?;
         let fits = match asked.transport.as_str() {
@@ -95,48 +85,36 @@ enum End {
     Server,
 }
 
-/// The sockets of both ends.
-enum Sockets {
-    Tcp(TcpStream, TcpStream),
-    Udp(UdpSocket, UdpSocket),
+enum Socket {
+    Tcp(TcpStream),
+    /// With the address of the server.
+    Udp(UdpSocket, SocketAddr),
 }
 
-impl Sockets {
-    fn open(transport: &str) -> io::Result<Self> {
-        let any = (Ipv4Addr::LOCALHOST, 0);
-        if transport.starts_with("quic") {
-            return Ok(Self::Udp(UdpSocket::bind(any)?, UdpSocket::bind(any)?));
-        }
-        let listener = TcpListener::bind(any)?;
-        let client = TcpStream::connect(listener.local_addr()?)?;
-        let (server, _) = listener.accept()?;
-        // As Hairpin's transports do.
-        for socket in [&client, &server] {
-            socket.set_nodelay(!["tcp", "tls"].contains(&transport))?;
-        }
-        Ok(Self::Tcp(client, server))
+fn open(transport: &str) -> io::Result<[Socket; 2]> {
+    let any = (Ipv4Addr::LOCALHOST, 0);
+    if transport.starts_with("quic") {
+        let (client, server) = (UdpSocket::bind(any)?, UdpSocket::bind(any)?);
+        let address = server.local_addr()?;
+        return Ok([client, server].map(|socket| Socket::Udp(socket, address)));
     }
+    let listener = TcpListener::bind(any)?;
+    let client = TcpStream::connect(listener.local_addr()?)?;
+    let (server, _) = listener.accept()?;
+    // As Hairpin's transports do.
+    for socket in [&client, &server] {
+        socket.set_nodelay(!["tcp", "tls"].contains(&transport))?;
+    }
+    Ok([client, server].map(Socket::Tcp))
 }
 
 /// Measures, and returns the figures as JSON.
 pub(crate) fn measure(asked: &Options) -> Outcome<String> {
-    let sockets = Sockets::open(&asked.transport)?;
+    let [client, server] = open(&asked.transport)?;
     let load = Load::new(asked)?;
-    // SAFETY: this process has one thread, so the child may call anything.
-    let child = unsafe { libc::fork() };
-    match child {
-        -1 => return Err(io::Error::last_os_error().into()),
-        0 => serve_for_ever(asked, sockets, load),
-        _ => {}
-    }
-    // SAFETY: plain integer; the default action of SIGALRM ends the process.
-    unsafe { libc::alarm(MAX_S) };
-    let measured = pin(asked.cpus.0).map_err(Into::into).and_then(|()| run(asked, End::Client, sockets, load));
-    // SAFETY: the child has not been waited for, so its id is not reused.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, std::ptr::null_mut(), 0);
-    }
+    let child = fork(MAX_S, || serve(asked, server, load))?;
+    let measured = pin(asked.cpus.0).map_err(Into::into).and_then(|()| run(asked, End::Client, client, load));
+    kill(child);
     // One-way sends fail once the server has ended, which it does after a failure.
     let ticks = measured?;
     if load.is_one_way() {
@@ -145,27 +123,19 @@ pub(crate) fn measure(asked: &Options) -> Outcome<String> {
     Ok(crate::figures(ticks, clock::ns_per_tick(50_000_000), clock::resolution_ticks()))
 }
 
-/// The child must not return into the parent's code: the client kills it.
 #[expect(clippy::print_stderr, reason = "the only way to report from this process")]
-fn serve_for_ever(asked: &Options, sockets: Sockets, load: Load) -> ! {
-    // SAFETY: plain integers. The kernel kills the server when the client ends.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::alarm(MAX_S);
-    }
-    let served = pin(asked.cpus.1).map_err(Into::into).and_then(|()| run(asked, End::Server, sockets, load));
+fn serve(asked: &Options, socket: Socket, load: Load) -> i32 {
+    let served = pin(asked.cpus.1).map_err(Into::into).and_then(|()| run(asked, End::Server, socket, load));
     if let (Err(error), false) = (served, load.is_complete()) {
         eprintln!("bare-loop: the server of {}: {error}", asked.transport);
     }
-    // SAFETY: ends the process.
-    unsafe { libc::_exit(1) }
+    1
 }
 
 /// Runs one end. A client returns the times of its round trips in ticks.
-fn run(asked: &Options, end: End, sockets: Sockets, load: Load) -> Outcome<Vec<u64>> {
-    match (sockets, end) {
-        (Sockets::Tcp(socket, other), End::Client) | (Sockets::Tcp(other, socket), End::Server) => {
-            drop(other);
+fn run(asked: &Options, end: End, socket: Socket, load: Load) -> Outcome<Vec<u64>> {
+    match socket {
+        Socket::Tcp(socket) => {
             match asked.runtime {
                 Runtime::None => return blocking::run(&asked.transport, end, socket, load),
                 Runtime::Uring => return waits::on_uring(end, &socket, load),
@@ -184,9 +154,7 @@ fn run(asked: &Options, end: End, sockets: Sockets, load: Load) -> Outcome<Vec<u
                 }
             }
         }
-        (Sockets::Udp(client, server), end) => {
-            let address = server.local_addr()?;
-            let socket = if end == End::Client { client } else { server };
+        Socket::Udp(socket, address) => {
             socket.set_nonblocking(true)?;
             let as_datagrams = asked.transport == "quic-datagram";
             let running = quic::run(end, socket.try_clone()?, address, asked.runtime, as_datagrams, load);

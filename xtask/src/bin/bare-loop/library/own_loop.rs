@@ -40,7 +40,6 @@ impl Wake for Woken {
     }
 }
 
-/// A future with its waker.
 struct Running<F> {
     future: F,
     woken: Arc<Woken>,
@@ -166,7 +165,6 @@ pub(super) fn set_timer(number: u64, due: Option<(Instant, Waker)>) {
     });
 }
 
-/// A non-blocking stream socket.
 pub(super) struct Io(pub(super) i32);
 
 fn checked(answer: isize) -> io::Result<usize> {

@@ -8,7 +8,7 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TokioRuntime};
 
 use super::blocking::{Identity, SERVER_NAME};
-use super::load::{Load, yield_now};
+use super::load::Load;
 use super::own_quic::OwnRuntime;
 use super::runtime::Runtime;
 use super::{End, Outcome};
@@ -56,12 +56,7 @@ async fn client(connection: &Connection, load: Load) -> Outcome<Vec<u64>> {
         });
         return round_trips.await;
     }
-    let mut buffer = Vec::new();
-    while let Some(message) = load.next(&mut buffer) {
-        send.write_all(message).await?;
-        yield_now().await;
-    }
-    Ok(Vec::new())
+    load.one_way(async |message| Ok(send.write_all(message).await?)).await
 }
 
 async fn serve(connection: &Connection, load: Load) -> Outcome<Vec<u64>> {
@@ -85,12 +80,8 @@ async fn datagram_client(connection: &Connection, load: Load) -> Outcome<Vec<u64
         });
         return round_trips.await;
     }
-    let mut buffer = Vec::new();
-    while let Some(message) = load.next(&mut buffer) {
-        connection.send_datagram_wait(Bytes::copy_from_slice(message)).await?;
-        yield_now().await;
-    }
-    Ok(Vec::new())
+    let send = async |message: &[u8]| Ok(connection.send_datagram_wait(Bytes::copy_from_slice(message)).await?);
+    load.one_way(send).await
 }
 
 async fn datagram_server(connection: &Connection, load: Load) -> Outcome<Vec<u64>> {
