@@ -104,7 +104,7 @@ fn check(knobs: &Knobs) -> Result<(), Refused> {
     let fixes_rounds = ["rounds", "quick", "count", "duration", "deadline"];
     if let Some(name) = fixes_rounds.into_iter().find(|name| knobs.is_given(name)) {
         return Err(Refused::new(
-            format!("--find chooses the periods and their number, but --{name} is given"),
+            format!("--find chooses the periods, their deadlines and their number, but --{name} is given"),
             "omit it; --over limits the time of a confirmation",
         ));
     }

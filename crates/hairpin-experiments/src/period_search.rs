@@ -33,6 +33,9 @@ const CONFIRMED_MISSES: f64 = 11.7;
 /// Shortest time of a confirmation, if its longest allows: states of a machine last for seconds.
 const MIN_CONFIRMATION_NS: u64 = 15_000_000_000;
 
+/// Most periods of a trial, so that it has at most 10 000 rounds.
+const MAX_PERIODS: u64 = 100_000_000;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeriodSearch {
     pub shortest_ns: u64,
@@ -103,6 +106,11 @@ impl PeriodSearch {
         (round(period_ns) as u64).min(self.longest_ns)
     }
 
+    /// Returns the most periods of a trial, none of which lasts longer than a confirmation may.
+    fn affordable(&self, period_ns: u64) -> u64 {
+        (self.max_confirmation_ns / period_ns).min(MAX_PERIODS)
+    }
+
     /// Returns in how many periods this many misses are expected at the limit, at least `min`.
     fn periods(&self, misses: f64, min: u64) -> u64 {
         ((misses / self.max_misses).ceil() as u64).max(min)
@@ -154,13 +162,13 @@ impl Replay<'_> {
 
     fn seems_to_hold(&mut self, index: u32) -> Result<bool, Next> {
         let (period_ns, max_misses) = (self.search.period_ns(index), self.search.max_misses);
-        let glance =
-            self.trial(Next::Explore { period_ns, periods: self.search.periods(GLANCE_MISSES, MIN_GLANCED) })?;
+        let affordable = self.search.affordable(period_ns).max(1);
+        let glanced = self.search.periods(GLANCE_MISSES, MIN_GLANCED).min(affordable);
+        let glance = self.trial(Next::Explore { period_ns, periods: glanced })?;
         let (misses, periods) = (glance.misses, glance.periods);
         if event_share(misses, periods, glance.clustering, ALPHA).low > max_misses {
             return Ok(false);
         }
-        let affordable = (self.search.max_confirmation_ns / period_ns).max(1);
         let explored = self.search.periods(EXPLORED_MISSES, MIN_EXPLORED).min(affordable);
         let trial = self.trial(Next::Explore { period_ns, periods: explored })?;
         let share = (misses + trial.misses) as f64 / (periods + trial.periods) as f64;
@@ -171,9 +179,8 @@ impl Replay<'_> {
         let search = self.search;
         let near = self.trials[..self.done].iter().filter(|trial| trial.period_ns as f64 * 1.5 >= period_ns as f64);
         let explored = near.map(|trial| trial.clustering).fold(1.0, f64::max);
-        let affordable = search.max_confirmation_ns / period_ns;
         let least = MIN_CONFIRMED.max(MIN_CONFIRMATION_NS / period_ns);
-        let periods = search.periods(CONFIRMED_MISSES * explored, least).min(affordable);
+        let periods = search.periods(CONFIRMED_MISSES * explored, least).min(search.affordable(period_ns));
         let provable = event_share(0, periods, explored, INTERVAL_ALPHA);
         if provable.high >= search.max_misses {
             return Ok(Found::TooFewPeriods { period_ns, periods, provable });

@@ -157,3 +157,16 @@ fn the_same_trials_give_the_same_search() {
         assert_eq!((period_ns, periods), (trial.period_ns, trial.periods));
     }
 }
+
+#[test]
+fn no_trial_takes_longer_than_a_confirmation_may() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
+    for max_misses in [0.001, 1e-9, 1e-300] {
+        let short = PeriodSearch { max_confirmation_ns: 1_000_000_000, ..search(max_misses) };
+        let (_, trials) = found(short, Loop { shape: 12.0, mean_run: 1.0 }, &mut random);
+        let longest_ns = trials.iter().map(|trial| trial.periods * trial.period_ns).max();
+        assert!(longest_ns <= Some(1_000_000_000), "{max_misses}: {longest_ns:?}");
+    }
+    let endless = PeriodSearch { shortest_ns: 1_000, ..search(1e-300) };
+    assert_eq!(endless.next(&[]), Next::Explore { period_ns: 1_000, periods: 100_000_000 });
+}

@@ -83,7 +83,7 @@ words! {
         Other = "other",
         /// `SCHED_FIFO` with priority 80: runs before all threads of `SCHED_OTHER`.
         Fifo = "fifo",
-        /// `SCHED_DEADLINE`: up to half of each period of the load, reserved by the kernel. Needs an end that is not pinned.
+        /// `SCHED_DEADLINE`: the kernel reserves a quarter of each period of the load for each end. Needs ends that are not pinned.
         Deadline = "deadline",
     }
 }
@@ -107,7 +107,8 @@ pub struct EndSettings {
     pub cpu_idle: CpuIdle,
     #[serde(default, skip_serializing_if = "is_default")]
     pub scheduling: Scheduling,
-    /// Timer slack of the client's thread, in ns (`PR_SET_TIMERSLACK`, prctl(2)); null for 1 ns.
+    /// Timer slack of the threads of both ends, in ns (`PR_SET_TIMERSLACK`, prctl(2)); null: 1 ns at the client, and what the
+    /// server's thread has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer_slack_ns: Option<u64>,
     /// Whether both ends lock their memory (mlockall(2)).

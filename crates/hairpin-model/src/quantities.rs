@@ -188,6 +188,11 @@ pub fn share(of_one: f64) -> String {
     }
 }
 
+/// A share with all its digits, as a limit has been given: `0.1 %`.
+pub fn exact_share(of_one: f64) -> String {
+    format!("{} %", (of_one * 1e14).round() / 1e12)
+}
+
 /// A share with its interval: `83 % (81-84)`.
 pub fn share_figure(of_one: Figure) -> String {
     let bound = |bound: f64| share(bound).trim_end_matches(" %").to_owned();

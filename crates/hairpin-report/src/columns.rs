@@ -115,6 +115,7 @@ const ALL: &[&[Column]] = &[
     &SERVICE,
     &LATENESS,
     PERIODIC,
+    EXCEEDS,
     RATE,
     ONE_WAY,
     &SYSTEM_CALLS,
@@ -200,6 +201,13 @@ const PERIODIC: &[Column] = &[
         .titled("release jitter p99.99|p99.99"),
     Column::number("response_p9999_ns", Unit::Time, |row| periodic(row)?.response_p9999_ns).titled("p99.99"),
     Column::plain("wake_ups_per_period", "wake-ups per period|wake-ups", |row| periodic(row)?.wake_ups_per_period),
+];
+
+/// Empty without `--bound`.
+const EXCEEDS: &[Column] = &[
+    Column::number("bound_ns", Unit::Time, |row| Some(row.primary().exceeds?.bound_ns as f64)),
+    Column::figure("exceeds_share", "above the bound", Unit::Share, |row| Some(row.primary().exceeds?.probability)),
+    Column::number("exceeds_effective_samples", Unit::Plain, |row| Some(row.primary().exceeds?.effective_samples)),
 ];
 
 fn periodic(row: &CaseSummary) -> Option<&PeriodicFigures> {

@@ -16,6 +16,7 @@ pub mod charts;
 pub mod time_sequence;
 pub mod tuning;
 
+mod bound;
 mod claim_wording;
 mod columns;
 mod exchange_states;

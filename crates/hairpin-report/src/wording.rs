@@ -393,11 +393,15 @@ fn needs_of_ends(cases: &[Case]) -> String {
 }
 
 fn searching(search: &PeriodSearchPlan) -> String {
-    let (limit, periods) = (quantities::share(search.max_misses), search.confirming_periods);
+    let (limit, periods) = (quantities::exact_share(search.max_misses), search.confirming_periods);
     let [shortest, longest, most] =
         [search.shortest_ns, search.longest_ns, search.max_confirmation_ns].map(quantities::exact_duration);
     let costs = [1_000_000, 10_000_000].map(|period_ns| {
-        format!("{} at {}", quantities::duration((periods * period_ns) as f64), quantities::exact_duration(period_ns))
+        format!(
+            "{} at {}",
+            quantities::duration(periods as f64 * period_ns as f64),
+            quantities::exact_duration(period_ns)
+        )
     });
     format!(
         "Searches periods from {shortest} to {longest}; each confirmation takes at most {most}.\n\

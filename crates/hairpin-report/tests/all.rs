@@ -22,6 +22,7 @@ mod links;
 mod observer;
 mod one_way;
 mod page_layout;
+mod rare_events;
 mod shown;
 mod support;
 mod terminal;

@@ -8,8 +8,10 @@ use std::sync::LazyLock;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{CaseSummary, Evidence, FactValue, Figure, Finding, FindingCard, Key, Run, finding_keys as keys};
 use hairpin_report::findings::fill;
+use hairpin_report::{html, terminal};
 use serde::Deserialize;
 
+use crate::shown::plain;
 use crate::support::claims::{page_of, tested};
 use crate::support::{links, survey};
 
@@ -75,6 +77,21 @@ fn text(finding: &Finding) -> String {
     lines.extend(finding.proved.as_ref().map(|proved| format!("Checked: {}: {}", proved.check, proved.verdict)));
     lines.extend(finding.evidence.iter().map(|piece| format!("- {}", piece.what)));
     lines.join("\n") + "\n"
+}
+
+#[test]
+fn only_causes_explain_a_share_of_the_latency() {
+    let explains = |line: &&FindingLine| {
+        let run = run_of(line);
+        let texts = [
+            terminal::render(&run, &plain(200)).contains(", explains "),
+            html::render(&run).contains("</span>explains "),
+        ];
+        assert_eq!(texts[0], texts[1], "{}", line.finding.code);
+        texts[0]
+    };
+    let about: BTreeSet<About> = lines().iter().filter(explains).map(|line| line.finding.about).collect();
+    assert_eq!(about, BTreeSet::from([About::Cause]), "missed deadlines are a share of the periods");
 }
 
 #[test]

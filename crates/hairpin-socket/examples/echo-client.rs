@@ -7,9 +7,8 @@ use std::net::TcpStream;
 pub(crate) fn echo(server: &str) -> Result<[u8; 4]> {
     let profile = hairpin_socket::Profile::low_latency().with_buffers(4096);
     let mut socket = TcpStream::connect(server)?;
-    println!("{}", profile.apply_to(&socket));
     let thread = profile.apply_to_thread();
-    println!("{}", thread.report());
+    println!("{}\n{}", profile.apply_to(&socket), thread.report());
     let mut answer = *b"PING";
     socket.write_all(&answer)?;
     socket.read_exact(&mut answer)?;
@@ -17,6 +16,5 @@ pub(crate) fn echo(server: &str) -> Result<[u8; 4]> {
 }
 
 fn main() -> Result<()> {
-    println!("{}", echo(&std::env::args().nth(1).expect("HOST:PORT"))?.escape_ascii());
-    Ok(())
+    echo(&std::env::args().nth(1).expect("HOST:PORT")).map(|answer| println!("{}", answer.escape_ascii()))
 }

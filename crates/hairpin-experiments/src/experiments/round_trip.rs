@@ -49,7 +49,8 @@ const LARGE_BYTES: u64 = 64 << 10;
 const KNOBS: &[&[Knob]] = &[
     &[
         shared::TRANSPORT,
-        shared::WAITING,
+        shared::WAITING
+            .help("How both ends wait: block, poll, spin, or all three; also epoll, uring, async... (docs/waiting.md)"),
         shared::PLACEMENT,
         shared::ENDS,
         SIZE,

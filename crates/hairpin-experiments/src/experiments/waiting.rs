@@ -49,8 +49,7 @@ const KNOBS: &[&[Knob]] = &[
         one_way::CONNECTIONS.help("Connections of each end, up to 1000; messages use them in turn").or(&["1", "100"]),
         shared::PLACEMENT.or(&["cross-cpu"]),
         shared::SCHEDULING,
-        shared::TIMER_SLACK
-            .help("How late the kernel may end the client's waits that have a time-out [default: 1ns]"),
+        shared::TIMER_SLACK,
         shared::ENDS,
         round_trip::SIZE.help("Size of each message and of its answer"),
     ],

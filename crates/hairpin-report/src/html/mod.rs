@@ -29,7 +29,7 @@ use crate::charts::{latency_by_cpu, percentiles, ranking, rounds, series, svg};
 use crate::one_way::Shared;
 use crate::orders::{self, orders};
 use crate::page_text::{command_words, nbsp};
-use crate::{exchanges, findings, hosts, trust, wording};
+use crate::{bound, exchanges, findings, hosts, trust, wording};
 pub use claims::render_claims;
 pub use explanation::render_explanation;
 use template::render_template;
@@ -71,6 +71,8 @@ fn view(run: &Run) -> Value {
         has_goodput => has(Quantity::Goodput),
         draft => groups.iter().any(|group| group.kind == ladder::CaseKind::UnderLoad).then_some(RESPONSIVENESS_DRAFT),
         judged => judged_by(&groups),
+        above_bound => bound::lines(run).map(|(title, lines)| (nbsp(&title), lines.iter().map(|line| nbsp(line)).collect::<Value>())),
+        bound_notes => [bound::REMARK, bound::LEGEND],
         waiting_html => latency_by_cpu::charts(run).concat(),
         pictures => one_way::pictures(run, &groups),
         under_load => one_way::under_load(run, &groups),
@@ -206,7 +208,7 @@ fn card(run: &Run, finding: &Finding) -> Value {
     let experiment = finding.counter_experiment.as_ref();
     let proof =
         |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", nbsp(&findings::proof(proved)));
-    let explains = finding.about != About::Run && finding.share > 0.0 && finding.share.is_finite();
+    let explains = finding.about == About::Cause && finding.share > 0.0 && finding.share.is_finite();
     context! {
         code => &finding.code,
         severity => finding.severity.word(),

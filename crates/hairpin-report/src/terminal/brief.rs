@@ -6,7 +6,7 @@ use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
 use super::{
-    Look, answer, below_the_ladder, bound, calibrations, causes_and_run, choice, failure_lines, fallbacks,
+    Look, above_bound, answer, below_the_ladder, calibrations, causes_and_run, choice, failure_lines, fallbacks,
     first_table, latency_budget, notes,
 };
 use crate::{exchange_states, findings, trust, wording};
@@ -47,7 +47,7 @@ pub fn render_more(run: &Run, look: &Look) -> String {
 fn first_tables(page: &mut Page, run: &Run, extent: Extent) {
     if !choice::table(page, run) && !latency_budget::tables(page, run) {
         first_table::tables(page, run);
-        bound::lines(page, run);
+        above_bound(page, run);
         one_way::tables(page, run, extent);
     }
 }

@@ -3,7 +3,6 @@
 //! Lines are never wider than [`Look::width`], unless a single word, such as a path, is wider. Control characters are
 //! removed from the texts of the run, so that a name cannot control the terminal.
 
-mod bound;
 mod brief;
 mod changes;
 mod choice;
@@ -27,7 +26,7 @@ use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{CaseSummary, ClaimsReport, Comparison, Finding, Run, path};
 
 use crate::orders::{self, orders};
-use crate::{exchanges, findings, hosts, links, trust, wording, words};
+use crate::{bound, exchanges, findings, hosts, links, trust, wording, words};
 use hairpin_model::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, PLAIN, Page, WARN};
 
@@ -47,6 +46,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     choice::table(&mut page, run);
     latency_budget::tables(&mut page, run);
     tables::tables(&mut page, run);
+    above_bound(&mut page, run);
     one_way::tables(&mut page, run, Extent::All);
     below_the_ladder(&mut page, run);
     neighbours(&mut page, run);
@@ -100,6 +100,14 @@ fn answer(page: &mut Page, run: &Run) {
     for caution in [wording::busy(run), wording::cut(run)].into_iter().flatten() {
         page.paragraph(0, WARN, &caution);
     }
+}
+
+/// Shows how often the latency of each case exceeds the bound of the run, if it has one.
+fn above_bound(page: &mut Page, run: &Run) {
+    let Some((title, lines)) = bound::lines(run) else { return };
+    page.heading(&title, bound::REMARK);
+    lines.iter().for_each(|line| page.paragraph(2, PLAIN, line));
+    page.paragraph(0, DIM, bound::LEGEND);
 }
 
 fn below_the_ladder(page: &mut Page, run: &Run) {
@@ -251,7 +259,7 @@ fn one_finding(page: &mut Page, finding: &Finding) {
         page.item(&format!("{}: ", finding.severity), style, &said);
         return;
     }
-    let explains = finding.about != About::Run && finding.share > 0.0;
+    let explains = finding.about == About::Cause && finding.share > 0.0;
     let share = if explains { format!(", explains {}", quantities::share(finding.share)) } else { String::new() };
     page.titled(style, &finding.severity.to_string(), &format!("{}{share}", finding.code));
     page.paragraph(2, PLAIN, &finding.summary);

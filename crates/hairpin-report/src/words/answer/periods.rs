@@ -2,13 +2,13 @@
 
 use hairpin_model::Run;
 use hairpin_model::periodic::SearchEnd;
-use hairpin_model::quantities::{count, duration, exact_duration, share};
+use hairpin_model::quantities::{count, duration, exact_duration, exact_share, share};
 
 /// Returns `Shortest period: 3.19 ms; on fresh data 16 of 4 005 deadlines missed, below 0.96 % (limit 1 %).`
 pub(super) fn shortest(run: &Run) -> Option<String> {
     let found = run.periodic.as_ref()?;
     let search = run.plan.period_search?;
-    let limit = share(found.max_misses);
+    let limit = exact_share(found.max_misses);
     let period = duration(found.smallest_period_ns.unwrap_or(0) as f64);
     let misses = found.misses.unwrap_or_default();
     let missed = count((misses.value * found.periods as f64).round() as u64);
