@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hairpin_link::profile::Profile;
+use hairpin_model::case::Scheduling;
 use hairpin_model::phases::Phase;
 use hairpin_model::samples::latency_histogram;
 use hairpin_model::{
@@ -82,11 +83,18 @@ impl Engine {
             return self.run(number, order);
         }
         let started_ns = self.elapsed_ns();
-        self.attempt_apart(number, order).unwrap_or_else(|failure| {
+        let mut finished = self.attempt_apart(number, order).unwrap_or_else(|failure| {
             let outcome = Outcome::Failed(failure);
             let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
             Finished { record, samples: FlowSamples::new(), trace: None, budget: None }
-        })
+        });
+        if let Outcome::Failed(failure) = &mut finished.record.outcome
+            && failure.kind == FailureKind::Killed
+            && order.case.ends.scheduling == Scheduling::Fifo
+        {
+            failure.hint = "the kernel ends an end of SCHED_FIFO that uses a CPU for 1 s without blocking (RLIMIT_RTTIME)".to_owned();
+        }
+        finished
     }
 
     fn attempt_apart(&self, number: u32, order: &RoundOrder) -> Result<Finished, Failure> {

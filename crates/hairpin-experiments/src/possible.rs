@@ -163,9 +163,9 @@ fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), 
                 hint,
             ));
         }
-        Scheduling::Fifo if waiting == Waiting::Spin || periodic.is_some_and(is_busy) => {
+        Scheduling::Fifo if waiting.spins() || periodic.is_some_and(is_busy) => {
             return Err(why(
-                "an end of SCHED_FIFO that never blocks would keep its CPU from all other programs",
+                "an end of SCHED_FIFO that busy-polls can keep its CPU from all other programs",
                 match periodic {
                     Some(_) => "use --waiting block and --timing absolute, or --scheduling other",
                     None => "use --waiting block, or --scheduling other",

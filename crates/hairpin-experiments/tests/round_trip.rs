@@ -342,15 +342,16 @@ fn a_seed_is_required() {
 #[test]
 fn an_end_of_sched_fifo_that_never_blocks_is_refused() {
     use hairpin_experiments::experiments::periodic::PERIODIC;
-    let spins: [(&_, &[(&str, &str)]); 3] = [
+    let spins: [(&_, &[(&str, &str)]); 4] = [
         (&ROUND_TRIP, &[("waiting", "spin"), ("placement", "cross-cpu")]),
+        (&ROUND_TRIP, &[("waiting", "spin-then-block"), ("placement", "cross-cpu")]),
         (&PERIODIC, &[("timing", "spin"), ("devices", "0")]),
         (&PERIODIC, &[("timing", "spin"), ("period", "1s"), ("placement", "cross-cpu")]),
     ];
     for (experiment, flags) in spins {
         let all = |policy| [&[("transport", "tcp"), ("scheduling", policy)], flags].concat();
         let refused = plan_on(&capabilities(), experiment, &all("fifo")).expect_err("it never blocks").to_string();
-        assert!(refused.contains("never blocks would keep its CPU"), "{refused}");
+        assert!(refused.contains("busy-polls can keep its CPU"), "{refused}");
         assert!(plan_on(&capabilities(), experiment, &all("other")).is_ok(), "{flags:?}");
     }
     let blocks = [("transport", "tcp"), ("scheduling", "fifo"), ("timing", "spin"), ("placement", "cross-cpu")];

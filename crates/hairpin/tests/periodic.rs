@@ -3,7 +3,7 @@
 use hairpin_testing::{or_skip, program, works};
 
 use crate::support::contract::assert_kept;
-use crate::support::{PROGRAM, Place, Ran, Running, list, number, rounds, signal, status, text};
+use crate::support::{PROGRAM, Place, Ran, Running, can_link, list, number, rounds, signal, status, text};
 
 #[test]
 fn each_period_is_a_miss_or_in_time() {
@@ -77,7 +77,7 @@ fn impossible_loops_are_refused_with_the_reason() {
         ("--deadline 0ns", "a duration above 0 and up to 1 h"),
         (
             "--scheduling fifo --waiting spin",
-            "an end of SCHED_FIFO that never blocks would keep its CPU from all other",
+            "an end of SCHED_FIFO that busy-polls can keep its CPU from all other",
         ),
         ("--find --rounds 3", "--find chooses the periods, their deadlines and their number, but --rounds is given"),
         ("--misses 1%", "--misses is a limit for --find"),
@@ -120,6 +120,27 @@ fn a_refused_policy_or_lock_is_skipped_and_the_limit_named() {
         "{}",
         run["skipped"]
     );
+}
+
+#[test]
+fn a_real_time_end_that_the_kernel_ends_is_named_with_the_limit() {
+    let place = Place::new();
+    let plan = "periodic --transport tcp --placement cross-cpu --scheduling fifo --count 20 --rounds 1";
+    let tried = place.hairpin(plan);
+    if tried.code == Some(2) {
+        skip!("{}", tried.stderr);
+    }
+    let ended = place.hairpin((plan, "--injected-fault busy=20s/10 --timeout 60s"));
+    ended.shown("uses a CPU for 1 s without blocking (RLIMIT_RTTIME)");
+}
+
+#[test]
+fn busy_threads_run_beside_a_loop_over_a_link() {
+    or_skip!(can_link());
+    let place = Place::new();
+    let run = place.json("periodic --transport tcp --link delay=1ms --load cpu --period 20ms --count 20 --rounds 1");
+    let flows: Vec<&str> = list(&run["cases"][0]["case"]["flows"]).iter().map(|flow| text(&flow["id"])).collect();
+    assert_eq!((flows, &run["cases"][0]["rounds"]), (vec!["main", "cpu"], &1.into()), "{}", run["cases"][0]);
 }
 
 /// Each end's thread has the class, which its children do not inherit, and a limit by which the kernel ends it; nothing of it

@@ -181,7 +181,7 @@ fn single(row: &CaseSummary) -> String {
 
 /// Returns `3 of 3 000 deadlines missed, response p50 71.0 us, p99 99.0 us, release jitter p50 55.0 us`.
 fn periodic(row: &CaseSummary) -> Option<String> {
-    let loops = row.primary().periodic.as_ref()?;
+    let loops = row.primary().periodic.as_ref().filter(|loops| loops.periods > 0)?;
     let time = |figure: Option<Figure>| duration(figure.map_or(f64::NAN, |figure| figure.value));
     let p99 = loops.response_ns.p99.map(|p99| format!(", p99 {}", duration(p99.value))).unwrap_or_default();
     let run = if loops.longest_miss_run > 1 {
