@@ -92,7 +92,9 @@ impl Engine {
             && failure.kind == FailureKind::Killed
             && order.case.ends.scheduling == Scheduling::Fifo
         {
-            failure.hint = "the kernel ends an end of SCHED_FIFO that uses a CPU for 1 s without blocking (RLIMIT_RTTIME)".to_owned();
+            failure.hint =
+                "the kernel kills a process of SCHED_FIFO that uses a CPU for 1 s without blocking (RLIMIT_RTTIME)"
+                    .to_owned();
         }
         finished
     }

@@ -75,10 +75,7 @@ fn impossible_loops_are_refused_with_the_reason() {
         ("--period 1ms --deadline 2ms", "is after the end of the period"),
         ("--deadline 3ms", "--deadline 3ms is after the end of the period, 1ms"),
         ("--deadline 0ns", "a duration above 0 and up to 1 h"),
-        (
-            "--scheduling fifo --waiting spin",
-            "an end of SCHED_FIFO that busy-polls can keep its CPU from all other",
-        ),
+        ("--scheduling fifo --waiting spin", "an end of SCHED_FIFO that busy-polls can keep its CPU from all other"),
         ("--find --rounds 3", "--find chooses the periods, their deadlines and their number, but --rounds is given"),
         ("--misses 1%", "--misses is a limit for --find"),
         ("--find --period 1ms", "--find searches between two periods"),
@@ -130,7 +127,7 @@ fn a_real_time_end_that_the_kernel_ends_is_named_with_the_limit() {
     if tried.code == Some(2) {
         skip!("{}", tried.stderr);
     }
-    let ended = place.hairpin((plan, "--injected-fault busy=20s/10 --timeout 60s"));
+    let ended = place.hairpin((plan, "--injected-fault busy=9s/10 --timeout 60s"));
     ended.shown("uses a CPU for 1 s without blocking (RLIMIT_RTTIME)");
 }
 
