@@ -172,6 +172,7 @@ fn until_computes_intervals_four_times_and_ends_when_they_are_narrow() {
         assert_eq!(u64::from(more.rounds[0].block), rounds.len() as u64, "block numbers continue");
         rounds.extend(done(&more, 0, SECOND_NS / 10));
         (looks, half_width) = (looks + 1, None);
+        assert!(looks <= 4, "it does not end");
     }
     assert_eq!(looks, 4);
     let last = rounds.last().unwrap().started_ns;

@@ -49,8 +49,9 @@ const LARGE_BYTES: u64 = 64 << 10;
 const KNOBS: &[&[Knob]] = &[
     &[
         shared::TRANSPORT,
-        shared::WAITING
-            .help("How both ends wait: block, poll, spin, or all three; also epoll, uring, async... (docs/waiting.md)"),
+        shared::WAITING.help(
+            "How both ends wait: block, poll, spin, or all three; also epoll, uring, async... (docs/waiting.md)",
+        ),
         shared::PLACEMENT,
         shared::ENDS,
         SIZE,

@@ -7,8 +7,9 @@ use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, expe
 use hairpin_model::card::{IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
 use hairpin_model::{
-    AnsweredBy, Candidate, Card, Case, Failure, FailureKind, HostCapabilities, KnownLink, LinkCapabilities, Outcome,
-    Placement, Protocol, Reach, Receipt, RoughRoundTrip, RoundOrder, RoundRecord, Skipped, Waiting, WhyNot,
+    AnsweredBy, Candidate, Card, Case, Failure, FailureKind, FlowRecord, HostCapabilities, KnownLink,
+    LinkCapabilities, Measured, Outcome, Placement, Protocol, Reach, Receipt, RoughRoundTrip, RoundOrder,
+    RoundRecord, Skipped, Waiting, WhyNot,
 };
 
 /// Test-only experiments, which follow the rules of all experiments.
@@ -300,8 +301,8 @@ pub fn plan_on(
 
 /// Converts orders to measured rounds.
 pub fn measured(orders: &[RoundOrder]) -> Vec<RoundRecord> {
-    let outcome = Outcome::Measured(Box::default());
-    recorded(orders, &outcome)
+    let flows = vec![FlowRecord::default()];
+    recorded(orders, &Outcome::Measured(Box::new(Measured { flows, ..Measured::default() })))
 }
 
 /// Converts orders to failed rounds.
