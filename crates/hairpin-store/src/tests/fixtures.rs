@@ -3,8 +3,8 @@
 use hairpin_model::run::{FORMAT, State};
 use hairpin_model::samples::{Fate, latency_histogram};
 use hairpin_model::{
-    Capture, Case, Extent, FlowId, FlowRecord, FlowSamples, Host, Ledger, Measured, Outcome, RoundOrder, RoundRecord,
-    RoundTrace, Run, Samples, Stamps, TraceFigures,
+    Capture, Case, EndReport, Extent, FlowId, FlowRecord, FlowSamples, Host, Ledger, Measured, Outcome, RoundOrder,
+    RoundRecord, RoundTrace, Run, Samples, Stamps, TraceFigures,
 };
 
 pub(crate) fn run(state: State) -> Run {
@@ -19,7 +19,8 @@ pub(crate) fn record(number: u32, samples: &Samples) -> RoundRecord {
         samples_kept: samples.kept() as u64,
         ..FlowRecord::default()
     };
-    let measured = Measured { flows: vec![flow], duration_ns: 3, ..Measured::default() };
+    let (flows, ends) = (vec![flow], vec![EndReport::default()]);
+    let measured = Measured { flows, ends, duration_ns: 3, ..Measured::default() };
     RoundRecord { number, started_ns: 5, case_id: case.id(), order, outcome: Outcome::Measured(Box::new(measured)) }
 }
 
