@@ -51,7 +51,7 @@ fn write_or_compare(root: &Path, [path, chore]: [&str; 2], printed: &str, check:
 }
 
 fn ensure_current([path, chore]: [&str; 2], written: &str, printed: &str) -> Result<()> {
-    ensure!(!printed.trim().is_empty(), "nothing was printed for {path}");
+    ensure!(!printed.trim().is_empty(), "{path} would be empty");
     if written == printed {
         return Ok(());
     }

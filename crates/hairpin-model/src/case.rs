@@ -180,7 +180,7 @@ impl Case {
 
     /// Returns the case with only `flow`, whose end settings become those of the case.
     pub fn alone(&self, flow: &Flow) -> Self {
-        // Busy threads beside a control loop send nothing over a link.
+        // The busy threads of `--load cpu` send nothing, so they need no link.
         let is_busy = self.background().is_some() && matches!(flow.load, Load::Messages { .. });
         let path = if is_busy && self.is_emulated() { Path::loopback() } else { self.path.clone() };
         Self { ends: self.ends_of(flow), flows: vec![flow.clone()], path, ..self.clone() }

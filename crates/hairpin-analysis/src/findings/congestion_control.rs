@@ -1,6 +1,6 @@
 //! `congestion-control`: large messages over TCP under a congestion control that paces.
 //!
-//! BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing), and a loopback has none.
+//! BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing), and loopback has no bottleneck.
 //! Evidence: the effective option; and if the run has the same case under another congestion control, the difference. An
 //! emulated link has a bottleneck, so there only a measured difference is reported.
 

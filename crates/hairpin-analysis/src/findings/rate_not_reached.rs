@@ -34,7 +34,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     [saturated.joined(), behind.joined(), strongest(run, |case| load_behind(run, case))].concat()
 }
 
-/// Finds the slowest load beside a probe that did not reach its rate. It adds no latency to the probe.
+/// Finds the background load furthest below its rate. The latency of the probe does not include the missing load.
 fn load_behind(run: &Run, case: &CaseSummary) -> Option<Finding> {
     let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
     let each = case.case.loads().into_iter().filter_map(|load| {

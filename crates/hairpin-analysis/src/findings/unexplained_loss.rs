@@ -23,7 +23,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let has_segments = |end: &EndSummary| switch(&end.effective_options, OptionName::Gso) == Some(true);
-    // Such datagrams may have been dropped with others of the same packet.
+    // Datagrams sent with GSO may have been dropped with others of the same packet.
     let is_known = |case: &CaseSummary| case.ends.iter().any(has_segments) && ledger(case).may_be_segments();
     let segments = |case: &CaseSummary| {
         let (finding, _) = find_missing(run, case, Severity::Note).filter(|_| is_known(case))?;
