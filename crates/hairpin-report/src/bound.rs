@@ -4,8 +4,8 @@ use hairpin_model::quantities::{count, exact_duration, share};
 use hairpin_model::{CaseSummary, Run};
 
 pub(crate) const REMARK: &str = "share of all messages (control loops: of all cycles), with its interval";
-pub(crate) const LEGEND: &str = "Messages that exceed a bound come in clusters, so the interval is by blocks of messages. It says nothing \
-                                 about a time in which the machine has other work.";
+pub(crate) const LEGEND: &str = "Latencies above a bound come in clusters, so the interval is computed from blocks of messages. The share \
+                                 holds only while the machine has as much other work as during this run.";
 
 /// Returns a title, and a line for each case with answers; `None` without such cases or a bound.
 pub(crate) fn lines(run: &Run) -> Option<(String, Vec<String>)> {
