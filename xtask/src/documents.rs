@@ -77,6 +77,6 @@ mod tests {
         let why = stale("a\nb\n", "a\nc\n").unwrap();
         assert!(why.contains("a.md is stale from line 2 on: found `b`, expected `c`"), "{why}");
         assert!(stale("a\n", "a\nb\n").unwrap().contains("found `(end of file)`, expected `b`"));
-        assert!(stale("", "").unwrap().contains("nothing was printed"));
+        assert!(stale("", "").unwrap().contains("a.md would be empty"));
     }
 }

@@ -109,6 +109,7 @@ fn check_connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
 fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     check_link(case, card, capabilities)?;
     check_other_host(case, card, capabilities)?;
+    check_starvation(case)?;
     check_waiting(case, card)?;
     check_awaiting(case, card, capabilities)?;
     match &case.primary().load {
@@ -149,27 +150,31 @@ fn check_periodic(case: &Case, periodic: &Periodic, card: &Card) -> Result<(), W
     Ok(())
 }
 
-/// Checks whether the ends may use the scheduling policy, and cannot starve the machine with it.
-fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
-    let EndSettings { scheduling, lock_memory, placement, waiting, .. } = case.ends;
+/// Checks that the ends cannot keep other programs from their CPUs.
+fn check_starvation(case: &Case) -> Result<(), WhyNot> {
+    let EndSettings { scheduling, waiting, .. } = case.ends;
     let periodic = case.primary().load.periodic();
     // A longer busy wait of SCHED_FIFO exceeds RLIMIT_RTTIME.
     let is_busy = |own: &Periodic| own.timing.keeps_cpu() && (own.only_waits || own.period_ns >= SECOND_NS);
+    if scheduling == Scheduling::Fifo && (waiting.spins() || periodic.is_some_and(is_busy)) {
+        let hint = match periodic {
+            Some(_) => "use --waiting block and --timing absolute, or --scheduling other",
+            None => "use --waiting block, or --scheduling other",
+        };
+        return Err(why("an end of SCHED_FIFO that busy-polls can keep its CPU from all other programs", hint));
+    }
+    Ok(())
+}
+
+/// Checks whether the ends may use the scheduling policy and lock their memory.
+fn check_scheduling(case: &Case, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    let EndSettings { scheduling, lock_memory, placement, waiting, .. } = case.ends;
     match scheduling {
         Scheduling::Fifo | Scheduling::Deadline if waiting.more_threads(1) > 0 => {
             let hint = "use a way to wait with one thread, or --scheduling other";
             return Err(why(
                 "the policy is that of one thread of each end, and its other threads would not have it",
                 hint,
-            ));
-        }
-        Scheduling::Fifo if waiting.spins() || periodic.is_some_and(is_busy) => {
-            return Err(why(
-                "an end of SCHED_FIFO that busy-polls can keep its CPU from all other programs",
-                match periodic {
-                    Some(_) => "use --waiting block and --timing absolute, or --scheduling other",
-                    None => "use --waiting block, or --scheduling other",
-                },
             ));
         }
         Scheduling::Deadline if placement != Placement::Unpinned => {
