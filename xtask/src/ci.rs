@@ -117,7 +117,8 @@ const STEPS: &[Step] = &[
 ];
 
 /// Steps that a second process runs concurrently. Many tests wait, which leaves CPU time for these builds.
-const SECOND: [&str; 8] = ["release build", "library", "commands", "catalog", "versions", "dist", "loom", "platforms"];
+const SECOND: [&str; 8] =
+    ["release build", "library", "commands", "catalog", "versions", "dist", "loom", "platforms"];
 
 /// The second process among the steps of the first. Its text has a line for each of its steps.
 const SECOND_PROCESS: &str = "the second process";
