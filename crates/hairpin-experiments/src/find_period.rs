@@ -95,9 +95,9 @@ pub fn next(
     Ok(Some(Step::Run { cases, rounds: orders, skipped, forecast }))
 }
 
-/// The longest confirmation, twice, and what comes before it.
+/// Two of the longest confirmations, and about as many trials that explore as take three more.
 fn forecast(search: &PeriodSearch) -> Forecast {
-    Forecast { rounds: 1, lasts_ns: search.max_confirmation_ns.saturating_mul(3), ..Forecast::default() }
+    Forecast { rounds: 1, lasts_ns: search.max_confirmation_ns.saturating_mul(5), ..Forecast::default() }
 }
 
 fn check(knobs: &Knobs) -> Result<(), Refused> {

@@ -2,8 +2,8 @@
 //!
 //! Candidates are a geometric series of periods. Exploration halves the range of candidates until the shortest one that seems to
 //! hold is known. A confirmation on fresh data then decides: the period holds if the whole interval of its share of misses lies
-//! below the limit. A candidate that is not confirmed is replaced once by a longer one, so the confidence of each confirmation is
-//! that of two.
+//! below the limit. If it does not, longer candidates are explored once more, in longer trials and against half the limit, so the
+//! confidence of each confirmation is that of two.
 
 use hairpin_model::rare_events::{EventShare, event_share};
 
@@ -13,7 +13,7 @@ use crate::knee::round;
 const STEP: f64 = 1.05;
 /// Candidates that are passed over while no period has held.
 const GALLOP: u32 = 8;
-/// How many candidates further the second confirmation is.
+/// How many candidates further the second exploration begins, and its confirmation is.
 const RETRY: u32 = 3;
 const MAX_CONFIRMATIONS: usize = 2;
 /// Probability that a search confirms a period whose share of misses is above the limit.
@@ -31,7 +31,12 @@ const MIN_CONFIRMED: u64 = 4_000;
 /// Expected misses, at the limit, of a confirmation: up to 5 independent misses leave the interval below the limit.
 const CONFIRMED_MISSES: f64 = 11.7;
 /// Shortest time of a confirmation, if its longest allows: states of a machine last for seconds.
-const MIN_CONFIRMATION_NS: u64 = 15_000_000_000;
+const MIN_CONFIRMATION_NS: u64 = 30_000_000_000;
+
+/// How many trials that explore may take as long as the longest confirmation.
+const EXPLORED_IN_CONFIRMATION: u64 = 4;
+/// Shortest time of a trial of the second exploration, if its longest allows.
+const MIN_STATE_NS: u64 = 5_000_000_000;
 
 /// Most periods of a trial, so that it has at most 10 000 rounds.
 const MAX_PERIODS: u64 = 100_000_000;
@@ -106,15 +111,25 @@ impl PeriodSearch {
         (round(period_ns) as u64).min(self.longest_ns)
     }
 
-    /// Returns the most periods of a trial, none of which lasts longer than a confirmation may.
-    fn affordable(&self, period_ns: u64) -> u64 {
-        (self.max_confirmation_ns / period_ns).min(MAX_PERIODS)
-    }
-
     /// Returns in how many periods this many misses are expected at the limit, at least `min`.
     fn periods(&self, misses: f64, min: u64) -> u64 {
         ((misses / self.max_misses).ceil() as u64).max(min)
     }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Exploration {
+    /// The shortest candidate.
+    first: u32,
+    /// Shortest time of a trial.
+    min_ns: u64,
+    /// Largest share of misses of a candidate that seems to hold.
+    max_share: f64,
+}
+
+/// Returns the most periods of a trial that may last this long.
+fn affordable(max_ns: u64, period_ns: u64) -> u64 {
+    (max_ns / period_ns).min(MAX_PERIODS)
 }
 
 /// Takes the decisions again that led to the trials, and then the next one.
@@ -127,23 +142,29 @@ struct Replay<'t> {
 impl Replay<'_> {
     /// Fails with the next trial where one is missing.
     fn run(&mut self) -> Result<Found, Next> {
-        let Some(mut index) = self.explore()? else { return Ok(Found::NoneHolds) };
-        for confirmation in 1.. {
-            let found = self.confirm(self.search.period_ns(index))?;
-            let is_last = confirmation == MAX_CONFIRMATIONS || index == self.search.last();
-            if is_last || !matches!(found, Found::NotConfirmed { .. }) {
-                return Ok(found);
-            }
-            index = (index + RETRY).min(self.search.last());
+        let exploration = Exploration { first: 0, min_ns: 0, max_share: self.search.max_misses / 2.0 };
+        let Some(first) = self.explore(exploration)? else { return Ok(Found::NoneHolds) };
+        let found = self.confirm(self.search.period_ns(first))?;
+        if matches!(found, Found::Confirmed { .. }) || first == self.search.last() {
+            return Ok(found);
         }
-        Ok(Found::NoneHolds)
+        let last = self.search.last();
+        let second = Exploration {
+            first: (first + RETRY).min(last),
+            min_ns: MIN_STATE_NS,
+            max_share: self.search.max_misses / 4.0,
+        };
+        match self.explore(second)? {
+            Some(second) => self.confirm(self.search.period_ns((second + RETRY).min(last))),
+            None => Ok(found),
+        }
     }
 
     /// Returns the shortest candidate that seems to hold: periods become longer until one does, which ends a range that is halved.
-    fn explore(&mut self) -> Result<Option<u32>, Next> {
+    fn explore(&mut self, exploration: Exploration) -> Result<Option<u32>, Next> {
         let last = self.search.last();
-        let (mut fails_below, mut holds) = (0, 0);
-        while !self.seems_to_hold(holds)? {
+        let (mut fails_below, mut holds) = (exploration.first, exploration.first);
+        while !self.seems_to_hold(holds, exploration)? {
             if holds == last {
                 return Ok(None);
             }
@@ -151,7 +172,7 @@ impl Replay<'_> {
         }
         while fails_below < holds {
             let middle = fails_below.midpoint(holds);
-            if self.seems_to_hold(middle)? {
+            if self.seems_to_hold(middle, exploration)? {
                 holds = middle;
             } else {
                 fails_below = middle + 1;
@@ -160,19 +181,21 @@ impl Replay<'_> {
         Ok(Some(holds))
     }
 
-    fn seems_to_hold(&mut self, index: u32) -> Result<bool, Next> {
+    fn seems_to_hold(&mut self, index: u32, exploration: Exploration) -> Result<bool, Next> {
         let (period_ns, max_misses) = (self.search.period_ns(index), self.search.max_misses);
-        let affordable = self.search.affordable(period_ns).max(1);
+        let max_ns = self.search.max_confirmation_ns / EXPLORED_IN_CONFIRMATION;
+        let affordable = affordable(max_ns, period_ns).max(1);
         let glanced = self.search.periods(GLANCE_MISSES, MIN_GLANCED).min(affordable);
         let glance = self.trial(Next::Explore { period_ns, periods: glanced })?;
         let (misses, periods) = (glance.misses, glance.periods);
         if event_share(misses, periods, glance.clustering, ALPHA).low > max_misses {
             return Ok(false);
         }
-        let explored = self.search.periods(EXPLORED_MISSES, MIN_EXPLORED).min(affordable);
+        let explored =
+            self.search.periods(EXPLORED_MISSES, MIN_EXPLORED.max(exploration.min_ns / period_ns)).min(affordable);
         let trial = self.trial(Next::Explore { period_ns, periods: explored })?;
         let share = (misses + trial.misses) as f64 / (periods + trial.periods) as f64;
-        Ok(share <= max_misses / 2.0)
+        Ok(share <= exploration.max_share)
     }
 
     fn confirm(&mut self, period_ns: u64) -> Result<Found, Next> {
@@ -180,7 +203,8 @@ impl Replay<'_> {
         let near = self.trials[..self.done].iter().filter(|trial| trial.period_ns as f64 * 1.5 >= period_ns as f64);
         let explored = near.map(|trial| trial.clustering).fold(1.0, f64::max);
         let least = MIN_CONFIRMED.max(MIN_CONFIRMATION_NS / period_ns);
-        let periods = search.periods(CONFIRMED_MISSES * explored, least).min(search.affordable(period_ns));
+        let periods =
+            search.periods(CONFIRMED_MISSES * explored, least).min(affordable(search.max_confirmation_ns, period_ns));
         let provable = event_share(0, periods, explored, INTERVAL_ALPHA);
         if provable.high >= search.max_misses {
             return Ok(Found::TooFewPeriods { period_ns, periods, provable });
