@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use crate::explanation::{ExplainedPackets, ExplainedPrograms};
 use crate::trace::RoundTrace;
 
 /// A TCP connection. Times are in ns since the observation began.
@@ -54,47 +55,22 @@ pub struct Observed {
 /// What was seen of running programs beside their packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedPrograms {
+    /// All but the time that threads waited for a CPU.
+    pub figures: ExplainedPrograms,
     /// Waits of their threads for a CPU, in order of time and process.
     pub cpu_waits: Vec<CpuWait>,
-    /// Time that a CPU quota stopped them, in ns.
-    pub stopped_by_quota_ns: u64,
-    /// Time of the observation, in ns.
-    pub duration_ns: u64,
     /// UDP sockets that dropped datagrams: the address, the program, and how many.
     pub udp_drops: Vec<(SocketAddr, String, u64)>,
     /// Connections that the accept queues of this network namespace had no room for (`TcpExtListenOverflows`).
     pub listen_overflows: u64,
     /// Listening sockets whose accept queue was full when it was looked at: the address, and the length of the queue.
     pub full_queues: Vec<(SocketAddr, u64)>,
-    /// CPU time that the observation took, in ns.
-    pub own_cpu_ns: u64,
-    /// Number of programs, and of samples of sockets.
-    pub programs: u64,
-    pub samples: u64,
-    /// Why packets were not captured.
-    pub no_packets: Option<String>,
 }
 
 /// What a capture shows as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedPackets {
+    /// All but the figures of connections.
+    pub figures: ExplainedPackets,
     pub connections: Vec<ObservedConnection>,
-    /// Number of frames.
-    pub frames: u64,
-    /// Number of frames without a readable TCP segment.
-    pub not_tcp: u64,
-    /// Number of frames of which so little was captured that their TCP header is incomplete.
-    pub cut: u64,
-    /// Number of UDP datagrams.
-    pub datagrams: u64,
-    /// Number of second copies of a packet, as captures of several interfaces have them.
-    pub copies: u64,
-    /// Number of packets beyond the limit of what is kept.
-    pub not_kept: u64,
-    /// Number of packets that the capture itself lost, if it says so.
-    pub lost_by_capture: u64,
-    /// Time from the first to the last frame, in ns.
-    pub duration_ns: u64,
-    /// Why reading ended before the end of the file.
-    pub ended_early: Option<String>,
 }

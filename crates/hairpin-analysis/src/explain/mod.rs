@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use hairpin_model::explanation::evidence as names;
-use hairpin_model::observed::{Observed, ObservedConnection, ObservedPackets, ObservedPrograms};
+use hairpin_model::observed::{Observed, ObservedConnection, ObservedPrograms};
 use hairpin_model::trace::End;
 use hairpin_model::{
     Cause, CauseText, ExplainedCause, ExplainedConnection, ExplainedPackets, ExplainedPrograms, Explanation, Fact,
@@ -35,9 +35,8 @@ const MAX_WAITS: u64 = 20;
 
 /// Explains what was observed. The texts of the causes, and what the evidence shows as a whole, are left empty.
 pub fn explain(observed: Observed, tier: Tier, subject: String) -> Explanation {
-    let Observed { mut packets, programs } = observed;
-    let connections = std::mem::take(&mut packets.connections);
-    let mut peers = peers(connections);
+    let Observed { packets, programs } = observed;
+    let mut peers = peers(packets.connections);
     peers.sort_by_key(|peer| std::cmp::Reverse(peer.elapsed_ns().saturating_add(peer.opening_ns())));
     let mut causes: Vec<(u64, ExplainedCause)> = Vec::new();
     let mut connections = Vec::new();
@@ -61,7 +60,7 @@ pub fn explain(observed: Observed, tier: Tier, subject: String) -> Explanation {
     if let Some(programs) = &programs {
         programs::add_causes(programs, &peers, &mut causes);
     }
-    let packets = explained_packets(packets, &peers);
+    let packets = explained_packets(packets.figures, &peers);
     Explanation {
         tier,
         subject,
@@ -84,42 +83,22 @@ fn with_program(peer: &Peer, mut evidence: Vec<Fact>) -> Vec<Fact> {
     evidence
 }
 
-fn explained_packets(observed: ObservedPackets, peers: &[Peer]) -> ExplainedPackets {
-    let ObservedPackets { frames, not_tcp, cut, datagrams, copies, not_kept, .. } = observed;
-    let ObservedPackets { lost_by_capture, duration_ns, ended_early, .. } = observed;
+fn explained_packets(figures: ExplainedPackets, peers: &[Peer]) -> ExplainedPackets {
     let all = || peers.iter().flat_map(|peer| &peer.connections);
     let mut points: BTreeMap<VantagePoint, usize> = BTreeMap::new();
     all().for_each(|connection| *points.entry(connection.vantage.point()).or_default() += 1);
     ExplainedPackets {
-        frames,
-        not_tcp,
-        cut,
-        datagrams,
-        copies,
-        not_kept,
-        lost_by_capture,
-        duration_ns,
         connections: all().count() as u64,
         without_handshake: all().filter(|connection| !connection.observed.has_handshake).count() as u64,
         exchanges_skipped: all().map(|connection| connection.skipped as u64).sum(),
         seen_at: points.into_iter().max_by_key(|(_, connections)| *connections).map(|(point, _)| point),
-        ended_early,
+        ..figures
     }
 }
 
 fn explained_programs(observed: ObservedPrograms) -> ExplainedPrograms {
-    let ObservedPrograms { cpu_waits, stopped_by_quota_ns, duration_ns, own_cpu_ns, .. } = observed;
-    let ObservedPrograms { programs, samples, no_packets, .. } = observed;
-    let waited_for_cpu_ns = cpu_waits.iter().map(|wait| wait.waited_ns).sum();
-    ExplainedPrograms {
-        waited_for_cpu_ns,
-        stopped_by_quota_ns,
-        duration_ns,
-        own_cpu_ns,
-        programs,
-        samples,
-        no_packets,
-    }
+    let waited_for_cpu_ns = observed.cpu_waits.iter().map(|wait| wait.waited_ns).sum();
+    ExplainedPrograms { waited_for_cpu_ns, ..observed.figures }
 }
 
 fn peers(connections: Vec<ObservedConnection>) -> Vec<Peer> {

@@ -75,7 +75,7 @@ fn cause(code: Cause, place: String, share: Option<f64>, evidence: Vec<Fact>) ->
 
 fn wait_for_cpu(programs: &ObservedPrograms, peer: &Peer) -> Option<ExplainedCause> {
     let of_programs_ns: u64 = peer.exchanges().map(|(_, exchange)| exchange.ns_in(&OF_PROGRAMS)).sum();
-    let stopped_ns = (programs.stopped_by_quota_ns as f64).min(of_programs_ns as f64);
+    let stopped_ns = (programs.figures.stopped_by_quota_ns as f64).min(of_programs_ns as f64);
     let at_end_ns = |end| waited_ns(peer, end, &programs.cpu_waits);
     let waited_ns = (at_end_ns(End::Client) + at_end_ns(End::Server)).max(stopped_ns);
     let share = waited_ns / peer.elapsed_ns().max(1) as f64;

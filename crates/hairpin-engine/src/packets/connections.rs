@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use hairpin_model::observed::{ObservedConnection, ObservedPackets};
 use hairpin_model::trace::End;
-use hairpin_model::{Capture, Packet, RoundTrace};
+use hairpin_model::{Capture, ExplainedPackets, Packet, RoundTrace};
 
 use super::headers::{Content, Headers, LinkLayer, Segment, headers};
 use super::numbering::{Numbering, window_bytes};
@@ -43,7 +43,7 @@ pub struct Connections {
     all: Vec<Connection>,
     /// The newest connection between two addresses, the smaller address first.
     newest: HashMap<[SocketAddr; 2], usize>,
-    observed: ObservedPackets,
+    figures: ExplainedPackets,
     kept: u64,
     /// Where the first packet was seen, and whether others were seen elsewhere.
     first_seen: Option<Seen>,
@@ -75,19 +75,19 @@ type Seen = (u32, Option<bool>);
 impl Connections {
     /// Adds a frame. Times before the first frame count as its time.
     pub fn add(&mut self, frame: CapturedFrame<'_>) {
-        self.observed.frames += 1;
+        self.figures.frames += 1;
         let (first_ns, latest_ns) = self.times.unwrap_or((frame.realtime_ns, frame.realtime_ns));
         self.times = Some((first_ns, latest_ns.max(frame.realtime_ns)));
         let at_ns = frame.realtime_ns.saturating_sub(first_ns);
         let Some(mut found) = headers(frame.layer, frame.bytes, frame.length_bytes) else {
-            self.observed.not_tcp += 1;
-            self.observed.cut += u64::from(frame.bytes.len() < MIN_CAPTURED_BYTES.min(frame.length_bytes as usize));
+            self.figures.not_tcp += 1;
+            self.figures.cut += u64::from(frame.bytes.len() < MIN_CAPTURED_BYTES.min(frame.length_bytes as usize));
             return;
         };
         found.is_outgoing = found.is_outgoing.or(frame.is_outgoing);
         match found.content {
             Content::Tcp(segment) => self.add_segment(at_ns, &frame, &found, &segment),
-            Content::Udp => self.observed.datagrams += 1,
+            Content::Udp => self.figures.datagrams += 1,
             Content::TooLarge(mtu_bytes) => {
                 let known = self.newest.get(&sorted(found.source, found.destination));
                 if let Some(connection) = known.and_then(|place| self.all.get_mut(*place)) {
@@ -99,12 +99,12 @@ impl Connections {
 
     /// Counts a frame that cannot be read.
     pub(crate) fn add_unreadable(&mut self) {
-        self.observed.frames += 1;
-        self.observed.not_tcp += 1;
+        self.figures.frames += 1;
+        self.figures.not_tcp += 1;
     }
 
     pub fn add_lost(&mut self, packets: u64) {
-        self.observed.lost_by_capture += packets;
+        self.figures.lost_by_capture += packets;
     }
 
     /// The time of the first frame, in ns since 1970-01-01 UTC; `None` without frames.
@@ -130,7 +130,7 @@ impl Connections {
                 self.all.len() - 1
             }
             None => {
-                self.observed.not_kept += 1;
+                self.figures.not_kept += 1;
                 return;
             }
         };
@@ -142,7 +142,7 @@ impl Connections {
             // Packets of two interfaces may be read in another order than they passed them.
             let (left_ns, arrived_ns) = (packet.at_ns.min(at_ns), packet.at_ns.max(at_ns));
             (packet.at_ns, packet.arrived_ns) = (left_ns, Some(arrived_ns));
-            self.observed.copies += 1;
+            self.figures.copies += 1;
         } else if self.kept < MAX_PACKETS {
             self.kept += 1;
             let packet = connection.packet(at_ns, u64::from(frame.length_bytes), found, segment);
@@ -159,7 +159,7 @@ impl Connections {
             }
             connection.packets.push(packet);
         } else {
-            self.observed.not_kept += 1;
+            self.figures.not_kept += 1;
         }
     }
 
@@ -168,9 +168,7 @@ impl Connections {
         let (first_ns, latest_ns) = self.times.unwrap_or_default();
         ObservedPackets {
             connections: self.all.into_iter().map(Connection::finish).collect(),
-            duration_ns: latest_ns - first_ns,
-            ended_early,
-            ..self.observed
+            figures: ExplainedPackets { duration_ns: latest_ns - first_ns, ended_early, ..self.figures },
         }
     }
 }

@@ -87,7 +87,7 @@ fn check(observed: &ObservedPackets) {
     ];
     assert_eq!(all, expected);
     assert_eq!(connection.trace.packets[4].ack_byte, Some(100));
-    assert!(connection.has_handshake && observed.ended_early.is_none());
+    assert!(connection.has_handshake && observed.figures.ended_early.is_none());
 }
 
 #[test]
@@ -118,12 +118,12 @@ fn a_second_copy_is_an_arrival_and_a_retransmission_is_not() {
         frames.extend([cooked(4, frame.clone()), cooked(0, frame)]);
     }
     let seen = observed(&pcap(113, &frames, false));
-    assert_eq!((seen.copies, seen.connections[0].trace.packets.len()), (5, 5));
+    assert_eq!((seen.figures.copies, seen.connections[0].trace.packets.len()), (5, 5));
     assert!(seen.connections[0].trace.packets.iter().all(|one| one.arrived_ns == Some(one.at_ns + 1_000_000)));
     let mut frames = conversation();
     frames.push(frames[3].clone());
     let seen = observed(&pcap(101, &frames, false));
-    assert_eq!((seen.copies, seen.connections[0].trace.packets.len()), (0, 6));
+    assert_eq!((seen.figures.copies, seen.connections[0].trace.packets.len()), (0, 6));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_file_that_ends_within_a_block_is_read_up_to_there() {
     let file = pcap(101, &conversation(), false);
     let seen = observed(&file[..file.len() - 10]);
     assert_eq!(seen.connections[0].trace.packets.len(), 4);
-    assert!(seen.ended_early.is_some());
+    assert!(seen.figures.ended_early.is_some());
     for (bytes, why) in [(&b""[..], "empty"), (&b"hello, this is no capture"[..], "no pcap")] {
         let refused = read(std::io::Cursor::new(bytes.to_vec())).unwrap_err();
         assert!(refused.to_string().contains(why), "{refused}");
@@ -213,7 +213,7 @@ proptest! {
         let mut connections = Connections::default();
         let frame = CapturedFrame { realtime_ns: 5, interface: 1, layer: layers[layer], bytes: &bytes, length_bytes, is_outgoing: None };
         connections.add(frame);
-        prop_assert_eq!(connections.finish(None).frames, 1);
+        prop_assert_eq!(connections.finish(None).figures.frames, 1);
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn of_command(words: &[OsString], matches: &ArgMatches) -> Result<(Explanation, 
 }
 
 pub(super) fn of_observed(observed: Observed, tier: Option<Tier>, words: &[OsString], exit: Exit) -> Explanation {
-    let has_packets = observed.programs.as_ref().is_some_and(|programs| programs.no_packets.is_none());
+    let has_packets = observed.programs.as_ref().is_some_and(|programs| programs.figures.no_packets.is_none());
     let tier = match tier {
         _ if !has_packets => Tier::Samples,
         Some(tier) => tier,
@@ -109,6 +109,6 @@ fn of_running(matches: &ArgMatches) -> Result<Explanation, Stopped> {
         drop(readable(signals.file(), deadline.saturating_duration_since(Instant::now())));
     }
     let (packets, programs) = watch.finish();
-    let tier = if programs.no_packets.is_some() { Tier::Samples } else { Tier::Packets };
+    let tier = if programs.figures.no_packets.is_some() { Tier::Samples } else { Tier::Packets };
     Ok(explain(Observed { packets, programs: Some(programs) }, tier, name))
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use hairpin_loops::time::realtime_ns;
 use hairpin_model::observed::{CpuWait, ObservedConnection, ObservedPackets, ObservedProgram, ObservedPrograms};
 use hairpin_model::trace::End;
-use hairpin_model::{Failure, RoundTrace, SocketSample, WhyNot};
+use hairpin_model::{ExplainedPrograms, Failure, RoundTrace, SocketSample, WhyNot};
 
 pub use self::leftovers::Leftovers;
 use self::packets::AllPackets;
@@ -188,7 +188,10 @@ impl Watching {
             ends: HashMap::new(),
             blocked_sends: BTreeMap::new(),
             quota,
-            observed: ObservedPrograms { no_packets: why_not, ..ObservedPrograms::default() },
+            observed: ObservedPrograms {
+                figures: ExplainedPrograms { no_packets: why_not, ..ExplainedPrograms::default() },
+                ..ObservedPrograms::default()
+            },
         };
         watching.discover()?;
         Ok(watching)
@@ -212,7 +215,7 @@ impl Watching {
                 // An error leaves the sockets that are known.
                 drop(self.discover());
                 self.look_at_threads();
-                self.observed.stopped_by_quota_ns = self.quota.ns();
+                self.observed.figures.stopped_by_quota_ns = self.quota.ns();
                 discovered = Instant::now();
                 took = discovered.duration_since(looks);
             }
@@ -250,7 +253,7 @@ impl Watching {
         for (place, ends) in &self.open {
             let at_ns = realtime_ns().saturating_sub(self.began_realtime_ns);
             let found = self.places[*place].sockets.find(ends.0, ends.1).ok().and_then(|socket| socket.sample);
-            self.observed.samples += 1;
+            self.observed.figures.samples += 1;
             let Some(mut sample) = found else {
                 closed.push((*place, *ends));
                 continue;
@@ -365,16 +368,14 @@ impl Watching {
         }
         let dropped = self.udp_drops.values().filter(|(_, first, last)| last > first);
         let udp_drops = dropped.map(|(address, first, last)| (*address, name(address), last - first)).collect();
-        let observed = ObservedPrograms {
+        let figures = ExplainedPrograms {
             stopped_by_quota_ns: self.quota.ns(),
             duration_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            udp_drops,
-            listen_overflows,
             own_cpu_ns: hairpin_loops::time::thread_cpu_ns(),
             programs: self.programs.len() as u64,
-            ..self.observed
+            ..self.observed.figures
         };
-        (packets, observed)
+        (packets, ObservedPrograms { figures, udp_drops, listen_overflows, ..self.observed })
     }
 
     /// Whether a captured connection belongs to the subject. Connections that were too short to be listed belong to it if
