@@ -27,7 +27,6 @@ use wires::End;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
-        Some("--clock-costs") if arguments.len() == 1 => Ok(clock_costs()),
         Some("rates") => RateOptions::parse(&arguments[1..]).and_then(|asked| {
             one_way::measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport))
         }),
@@ -60,7 +59,7 @@ fn measure(asked: &Options) -> std::io::Result<String> {
             in_pair(asked, client, echo)?
         }
         transport => {
-            let (client, echo) = wires::sockets(transport, asked.spin, asked.timeout_s, &asked.server)?;
+            let (client, echo) = wires::sockets(transport, asked.spin, &asked.server)?;
             in_pair(asked, client, echo)?
         }
     };
@@ -89,11 +88,6 @@ fn figures(mut ticks: Vec<u64>, ns_per_tick: f64, resolution_ticks: u64) -> Stri
         ticks[0] as f64 * ns_per_tick,
         resolution_ticks as f64 * ns_per_tick,
     )
-}
-
-fn clock_costs() -> String {
-    let costs: Vec<String> = clock::costs().iter().map(|(name, ns)| format!(r#""{name}_ns": {ns:.2}"#)).collect();
-    format!("{{{}}}", costs.join(", "))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::extras::Extras;
 use crate::wires::ServerHost;
 
 #[derive(Debug, Parser)]
-#[command(no_binary_name = true, after_help = "Also: bare-loop rates --help, bare-loop --clock-costs")]
+#[command(no_binary_name = true, after_help = "Also: bare-loop rates --help")]
 pub(crate) struct Options {
     #[arg(long, value_parser = ["tcp", "udp", "unix-stream", "pipe", "shm"])]
     pub(crate) transport: String,
@@ -26,9 +26,6 @@ pub(crate) struct Options {
     /// The echo reads the clock after each receive and before each send
     #[arg(long, action = Set, value_parser = is_on, value_name = "on|off")]
     echo_stamps: Option<bool>,
-    /// SO_RCVTIMEO of both ends; 0 leaves the kernel's default (no time-out)
-    #[arg(long, default_value = "0")]
-    pub(crate) timeout_s: i64,
     /// Additional work: dynamic,scaled,rows,verify,alarm,histogram,pages=N,fences=N,calls=N,pause=TICKS
     #[arg(long = "add", value_parser = Extras::parse, default_value = "")]
     pub(crate) extras: Extras,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use libc::{c_int, c_void};
 
-use crate::system::{bind, checked, connect_tcp, pipe, set, shared_page, socket, udp_pair, unix_pair};
+use crate::system::{bind, checked, connect_tcp, pipe, shared_page, socket, udp_pair, unix_pair};
 
 /// One end, which sends and receives messages of four bytes. The loops are monomorphised to inline these calls.
 pub(crate) trait End {
@@ -165,12 +165,7 @@ fn enter(namespace: &File) -> io::Result<()> {
 }
 
 /// Opens a connected pair of sockets for tcp, udp or unix-stream. Returns the client's end first.
-pub(crate) fn sockets(
-    transport: &str,
-    spin: bool,
-    timeout_s: i64,
-    server: &ServerHost,
-) -> io::Result<(Socket, Socket)> {
+pub(crate) fn sockets(transport: &str, spin: bool, server: &ServerHost) -> io::Result<(Socket, Socket)> {
     let (client, echo) = match transport {
         "tcp" => {
             let client = socket(libc::SOCK_STREAM)?;
@@ -180,12 +175,6 @@ pub(crate) fn sockets(
         _ => unix_pair()?,
     };
     let flags = if spin { libc::MSG_DONTWAIT } else { 0 };
-    if timeout_s > 0 {
-        let time = [timeout_s.to_ne_bytes(), 0_i64.to_ne_bytes()].concat();
-        for socket in [client, echo] {
-            set(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time)?;
-        }
-    }
     Ok((Socket { descriptor: client, flags }, Socket { descriptor: echo, flags }))
 }
 
