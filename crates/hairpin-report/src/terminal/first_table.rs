@@ -5,8 +5,8 @@ use hairpin_model::names::distinct;
 use hairpin_model::quantities::DASH;
 use hairpin_model::{CaseSummary, Group, Placement, Run, Waiting};
 
-use super::page::{BAD, DIM, LEAD, PLAIN, Page};
-use super::tables::{GAP, SET_UPS, Shown, is_set_up, link, name_lines, without_spare};
+use super::page::{BAD, DIM, PLAIN, Page};
+use super::tables::{Block, GAP, SET_UPS, Shown, is_set_up, link, name_lines, without_spare};
 use crate::wording;
 
 /// Returns the columns for a kind of cases. They repeat for each waiting mode and placement.
@@ -35,7 +35,7 @@ type Conditions = (Waiting, Placement);
 const MAX_SIDE_BY_SIDE: usize = 4;
 
 /// Rows with the same path and subject.
-struct Block<'r> {
+struct Rows<'r> {
     title: String,
     rows: Vec<Row<'r>>,
 }
@@ -87,13 +87,13 @@ fn show(page: &mut Page, kind: CaseKind, groups: &[&Group<'_>]) {
     }
 }
 
-fn below_each_other<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Block<'r>> {
+fn below_each_other<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Rows<'r>> {
     let of = |(waiting, placement): &Conditions| {
         let own: Vec<&Group<'r>> =
             groups.iter().copied().filter(|group| conditions(group) == (*waiting, *placement)).collect();
-        let titled = move |block: Block<'r>| {
+        let titled = move |block: Rows<'r>| {
             let more = if block.title.is_empty() { String::new() } else { format!(", {}", block.title) };
-            Block { title: format!("{}, {}{more}", waiting.in_words(), placement.in_words()), ..block }
+            Rows { title: format!("{}, {}{more}", waiting.in_words(), placement.in_words()), ..block }
         };
         blocks(&own, &[(*waiting, *placement)]).into_iter().map(titled).collect::<Vec<_>>()
     };
@@ -113,7 +113,7 @@ fn conditions(group: &&Group<'_>) -> Conditions {
 }
 
 /// Groups rows by path and subject. Rows are in the order of the largest group; kernel-answered rows come last.
-fn blocks<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Block<'r>> {
+fn blocks<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Rows<'r>> {
     let keys = distinct(groups.iter().map(|group| (&group.path, &group.subject)));
     let of_key = |(path, subject): (&Option<String>, &String)| {
         let mut own: Vec<&&Group<'r>> =
@@ -127,7 +127,7 @@ fn blocks<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Block
             .into_iter()
             .filter(|part| !part.is_empty())
             .collect();
-        Block { title: title.join(", "), rows }
+        Rows { title: title.join(", "), rows }
     };
     keys.into_iter().map(of_key).filter(|block| !block.rows.is_empty()).collect()
 }
@@ -143,7 +143,7 @@ fn row<'r>(name: &str, groups: &[&&Group<'r>], all_conditions: &[Conditions]) ->
 }
 
 /// Width of the longest name, at most `room`; longer names have their details on separate lines.
-fn name_width(blocks: &[Block<'_>], room: usize) -> usize {
+fn name_width(blocks: &[Rows<'_>], room: usize) -> usize {
     let rows = || blocks.iter().flat_map(|block| &block.rows);
     let lines = |room: usize| rows().flat_map(move |row| name(row, room)).map(|line| line.chars().count()).max();
     lines(usize::MAX).filter(|widest| *widest <= room).or_else(|| lines(room)).unwrap_or(room)
@@ -161,10 +161,10 @@ fn table(
     page: &mut Page,
     columns: &[Shown],
     (shown, all_conditions): (std::ops::Range<usize>, &[Conditions]),
-    blocks: &[Block<'_>],
+    groups: &[Rows<'_>],
     name_width: usize,
 ) {
-    let rows = blocks.iter().flat_map(|block| &block.rows);
+    let rows = groups.iter().flat_map(|group| &group.rows);
     let cases: Vec<Option<&CaseSummary>> = rows.flat_map(|row| &row.cases[shown.clone()]).copied().collect();
     let text =
         |column: &Shown, case: Option<&CaseSummary>| case.map_or_else(|| DASH.to_owned(), |case| column.text(case));
@@ -177,65 +177,41 @@ fn table(
         columns.iter().filter(has_values).map(|column| (column, width_of(column))).collect();
     let room = page.look.width.saturating_sub(name_width) / shown.len();
     let chosen = without_spare(chosen, room, |(column, width)| (*column, *width));
-    let mut line = RowWriter { page, name_width, chosen: &chosen };
-    if all_conditions.len() > 1 {
-        line.titles(all_conditions.iter().map(|(_, placement)| placement.in_words()));
-        line.titles(all_conditions.iter().map(|(waiting, _)| waiting.in_words()));
-    }
-    let titles: Vec<&str> = chosen.iter().map(|(column, _)| column.title()).collect();
-    line.figures(DIM, "", shown.clone().map(|_| titles.iter().map(|title| (*title).to_owned()).collect()));
-    for block in blocks {
-        if !block.title.is_empty() {
-            line.page.paragraph(0, LEAD, &block.title);
-        }
-        for row in &block.rows {
+    let figures_width = chosen.iter().map(|(_, width)| GAP + width).sum::<usize>().max(GAP + WIDEST_TITLE) - GAP;
+    // The cell of one waiting mode and placement.
+    let figures = |of: &dyn Fn(&Shown) -> String| {
+        let figure = |(column, width): &(&Shown, usize)| format!("{:>width$}", of(column), width = GAP + width);
+        format!("{:>figures_width$}", chosen.iter().map(figure).collect::<String>().trim_start())
+    };
+    let titles = shown.clone().map(|_| figures(&|column| column.title().to_owned()));
+    let mut table = if all_conditions.len() > 1 {
+        let no_name = [" ".repeat(name_width)];
+        let mut table = Block::new(all_conditions.iter().map(|(_, placement)| placement.in_words().to_owned()));
+        table.row(DIM, &no_name, all_conditions.iter().map(|(waiting, _)| waiting.in_words().to_owned()));
+        table.row(DIM, &no_name, titles);
+        table
+    } else {
+        Block::new(titles)
+    };
+    for group in groups {
+        table.title(&group.title);
+        for row in &group.rows {
             let cases = &row.cases[shown.clone()];
             if cases.iter().all(Option::is_none) {
                 continue;
             }
             let is_valid = cases.iter().flatten().all(|case| case.valid || wording::never_measured(case));
-            let figures = cases.iter().map(|case| chosen.iter().map(|(column, _)| text(column, *case)).collect());
-            let mut names = name(row, name_width).into_iter();
-            let name = names.next().unwrap_or_default();
-            let name = if is_valid { name } else { format!("!{}", name.get(1..).unwrap_or_default()) };
-            line.figures(if is_valid { PLAIN } else { BAD }, &name, figures);
-            names.for_each(|rest| line.page.line(PLAIN, &rest));
+            let mut name = name(row, name_width);
+            if !is_valid {
+                name[0].replace_range(..1, "!");
+            }
+            let (first, details) = name.split_at(1);
+            let style = if is_valid { PLAIN } else { BAD };
+            table.row(style, first, cases.iter().map(|case| figures(&|column| text(column, *case))));
+            details.chunks(1).for_each(|line| table.row(PLAIN, line, std::iter::empty()));
         }
     }
-}
-
-struct RowWriter<'p, 's> {
-    page: &'p mut Page,
-    name_width: usize,
-    chosen: &'s [(&'s Shown, usize)],
-}
-
-impl RowWriter<'_, '_> {
-    /// Width of the figures of one waiting mode and placement, at least the width of the titles.
-    fn group_width(&self) -> usize {
-        self.chosen.iter().map(|(_, width)| GAP + width).sum::<usize>().max(GAP + WIDEST_TITLE)
-    }
-
-    fn titles<'t>(&mut self, titles: impl Iterator<Item = &'t str>) {
-        let width = self.group_width();
-        let titles: String = titles.map(|title| format!("{title:>width$}")).collect();
-        self.page.line(DIM, &format!("{:name$}{titles}", "", name = self.name_width));
-    }
-
-    fn figures(&mut self, style: anstyle::Style, name: &str, cells: impl Iterator<Item = Vec<String>>) {
-        let whole = self.group_width();
-        let group_text = |texts: Vec<String>| {
-            let texts: String = texts
-                .iter()
-                .zip(self.chosen)
-                .map(|(text, (_, width))| format!("{text:>width$}", width = GAP + width))
-                .collect();
-            format!("{texts:>whole$}")
-        };
-        let figures: String = cells.map(group_text).collect();
-        let name_width = self.name_width;
-        self.page.line(style, &format!("{name:name_width$}{figures}"));
-    }
+    table.show(page);
 }
 
 /// Width of `busy-polling`.
