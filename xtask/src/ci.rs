@@ -3,6 +3,7 @@
 //! All steps run even if some fail, so that one run reports all faults. If a tool is missing, its step is skipped;
 //! skips that are not in `allowed-skips.toml` fail.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -21,22 +22,17 @@ struct State {
     target: PathBuf,
     scratch: PathBuf,
     allowed: AllowedSkips,
-    binary: Option<PathBuf>,
-    run_folder: Option<PathBuf>,
-    small_writes: Option<PathBuf>,
+    /// What earlier steps made for others.
+    made: BTreeMap<&'static str, PathBuf>,
 }
 
+const BINARY: &str = "release build";
+const SURVEY: &str = "survey's run";
+const SMALL_WRITES: &str = "run of small writes";
+
 impl State {
-    fn binary(&self) -> Result<&Path> {
-        self.binary.as_deref().context("the release build is missing")
-    }
-
-    fn run_folder(&self) -> Result<&Path> {
-        self.run_folder.as_deref().context("the survey's run is missing")
-    }
-
-    fn small_writes(&self) -> Result<&Path> {
-        self.small_writes.as_deref().context("the run of small writes is missing")
+    fn made(&self, what: &str) -> Result<&Path> {
+        self.made.get(what).map(PathBuf::as_path).with_context(|| format!("the {what} is missing"))
     }
 }
 
@@ -91,9 +87,9 @@ const STEPS: &[Step] = &[
         cargo(state, &[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])?;
         smoke::own_transport(&state.root, &state.scratch.join("own-transport")).map(Done::Passed)
     }),
-    ("catalog", |state| documents::catalog(&state.root, state.binary()?, true).map(Done::Passed)),
-    ("commands", |state| commands::run(&state.root, state.binary()?, true).map(Done::Passed)),
-    ("versions", |state| versions::run(&state.root, &state.target, &state.scratch, state.binary()?)),
+    ("catalog", |state| documents::catalog(&state.root, state.made(BINARY)?, true).map(Done::Passed)),
+    ("commands", |state| commands::run(&state.root, state.made(BINARY)?, true).map(Done::Passed)),
+    ("versions", |state| versions::run(&state.root, &state.target, &state.scratch, state.made(BINARY)?)),
     ("unit", |state| {
         if program("systemd-analyze").is_err() {
             return Ok(Done::skipped("systemd-analyze", "it is not installed"));
@@ -108,7 +104,7 @@ const STEPS: &[Step] = &[
     ("dist", |state| dist::run(&state.root).map(Done::Passed)),
     ("survey", survey),
     ("round trip", |state| {
-        smoke::round_trip(state.binary()?, &state.scratch.join("round-trip"), &state.allowed).map(Done::Passed)
+        smoke::round_trip(state.made(BINARY)?, &state.scratch.join("round-trip"), &state.allowed).map(Done::Passed)
     }),
     ("small writes", small_writes),
     ("readers", read_back),
@@ -142,9 +138,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
         target,
         scratch: process::scratch("ci")?,
         allowed: AllowedSkips::read(root)?,
-        binary: None,
-        run_folder: None,
-        small_writes: None,
+        made: BTreeMap::new(),
     };
     let mut second = if only.is_empty() { Some(Second::start(&state.scratch)?) } else { None };
     let is_wanted = |name: &str| match only {
@@ -254,19 +248,19 @@ fn deny(state: &mut State) -> Result<Done> {
 
 fn release_build(state: &mut State) -> Result<Done> {
     let [binary, _] = smoke::release_build(&state.root)?;
-    state.binary = Some(binary);
+    state.made.insert(BINARY, binary);
     Ok(Done::Passed(String::new()))
 }
 
 fn survey(state: &mut State) -> Result<Done> {
     let folder = state.scratch.join("survey");
-    let line = smoke::survey(state.binary()?, &folder, &state.allowed)?;
-    state.run_folder = Some(folder);
+    let line = smoke::survey(state.made(BINARY)?, &folder, &state.allowed)?;
+    state.made.insert(SURVEY, folder);
     Ok(Done::Passed(line))
 }
 
 fn read_back(state: &mut State) -> Result<Done> {
-    let run_folder = state.run_folder()?;
+    let run_folder = state.made(SURVEY)?;
     match readers::environment(&state.target) {
         Ok(python) => readers::read_back(&python, run_folder).map(Done::Passed),
         Err(why) => Ok(Done::skipped("readers", &format!("{why:#}"))),
@@ -275,13 +269,13 @@ fn read_back(state: &mut State) -> Result<Done> {
 
 fn small_writes(state: &mut State) -> Result<Done> {
     let folder = state.scratch.join("small-writes");
-    let line = smoke::small_writes(state.binary()?, &folder, &state.allowed)?;
-    state.small_writes = Some(folder);
+    let line = smoke::small_writes(state.made(BINARY)?, &folder, &state.allowed)?;
+    state.made.insert(SMALL_WRITES, folder);
     Ok(Done::Passed(line))
 }
 
 fn read_captures(state: &mut State) -> Result<Done> {
-    let folder = state.small_writes()?;
+    let folder = state.made(SMALL_WRITES)?;
     let Ok(tshark) = program("tshark") else { return Ok(Done::skipped("tshark", "it is not installed")) };
     captures::compare(&tshark, folder, &smoke::read_run(folder)?).map(Done::Passed)
 }
@@ -294,7 +288,7 @@ fn look(state: &mut State) -> Result<Done> {
     };
     let pictures = state.scratch.join("picture");
     let mut lines = Vec::new();
-    for (name, folder) in [("survey", state.run_folder()?), ("small-writes", state.small_writes()?)] {
+    for (name, folder) in [("survey", state.made(SURVEY)?), ("small-writes", state.made(SMALL_WRITES)?)] {
         let line = picture::look(&browser, &python, &folder.join("report.html"), &pictures.join(name));
         lines.push(format!("{name}: {}", line.with_context(|| format!("the report of {name}"))?));
     }
