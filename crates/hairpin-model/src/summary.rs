@@ -448,10 +448,6 @@ impl CaseSummary {
     }
 
     /// Bytes received per second by a one-way load, summed over all flows.
-    pub fn goodput_bytes_per_s(&self) -> Option<f64> {
-        self.goodput().and_then(Figure::finite)
-    }
-
     pub fn goodput(&self) -> Option<Figure> {
         self.goodput_of_all_bytes_per_s.or(self.one_way()?.goodput_bytes_per_s)
     }

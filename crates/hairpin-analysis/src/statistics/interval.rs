@@ -189,12 +189,6 @@ impl Estimate {
         })
     }
 
-    /// Marks the estimate as having no interval; keeps an earlier reason.
-    pub fn without(mut self, why: Option<NoInterval>) -> Self {
-        self.why = self.why.or(why);
-        self
-    }
-
     pub fn half_width(&self, alpha: f64) -> f64 {
         let upper = 1.0 - alpha / 2.0;
         let squares = self.errors.iter().map(|(error, degrees)| (student_quantile(upper, *degrees) * error).powi(2));

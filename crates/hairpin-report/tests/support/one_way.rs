@@ -144,7 +144,7 @@ pub fn offered_load() -> Run {
 /// A run with only these cases. The case with the highest goodput is the answer.
 fn run(experiment: &str, question: &str, cases: Vec<CaseSummary>) -> Run {
     let mut run = run_of(experiment, question, cases);
-    let value = |row: &CaseSummary| row.goodput_bytes_per_s().unwrap_or_default();
+    let value = |row: &CaseSummary| row.goodput().and_then(Figure::finite).unwrap_or_default();
     let best = run.cases.iter().max_by(|a, b| value(a).total_cmp(&value(b)));
     let best = Statement::Best { cases: super::ids(best), verdict: Some(Verdict::Faster) };
     super::answer(&mut run, vec![best]);
