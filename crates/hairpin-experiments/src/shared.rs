@@ -167,8 +167,7 @@ pub(crate) fn option_argument(case: &Case) -> Option<String> {
 }
 
 pub(crate) fn option_set(options: &Options) -> String {
-    let set: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    if set.is_empty() { NO_OPTIONS.to_owned() } else { set.join(",") }
+    if options.is_empty() { NO_OPTIONS.to_owned() } else { options.to_string() }
 }
 
 /// Prints `NAME=A,B`, each name once.

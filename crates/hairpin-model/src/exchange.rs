@@ -334,9 +334,9 @@ mod tests {
     #[test]
     fn only_nodelay_is_for_both_ends() {
         let of = |remedy, end| {
-            let asked = Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, reply_writes: None, remedy }
-                .options_at(end);
-            asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+            Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, reply_writes: None, remedy }
+                .options_at(end)
+                .to_string()
         };
         for remedy in Remedy::PLAIN {
             let (client, server) = match remedy {

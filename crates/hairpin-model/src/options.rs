@@ -1,6 +1,7 @@
 //! Socket options: what is requested, and what was granted.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -165,6 +166,14 @@ impl Options {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Options {
+    /// The text that [`Options::parse`] reads.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options: Vec<String> = self.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        out.write_str(&options.join(","))
     }
 }
 

@@ -22,10 +22,7 @@ pub enum Change {
 impl std::fmt::Display for Change {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Options(options) => {
-                let all: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                out.write_str(&all.join(","))
-            }
+            Self::Options(options) => write!(out, "{options}"),
             Self::Sysctl(name, value) => write!(out, "{name}={value}"),
             Self::Process(text) => out.write_str(text),
         }

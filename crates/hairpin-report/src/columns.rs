@@ -1,5 +1,7 @@
 //! The columns of a case. The terminal, the page and the CSV table use the same list.
 
+use std::collections::BTreeMap;
+
 use hairpin_model::flow::Observer;
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::quantities;
@@ -150,7 +152,7 @@ const CASE: &[Column] = &[
     Column::words("ends", |row| row.case.ends.kind.to_string()),
     Column::count("size_bytes", |row| row.case.primary().load.size_bytes()),
     Column::count("reply_size_bytes", |row| row.case.primary().load.reply_size_bytes()),
-    Column::words("options", |row| list(row.case.primary().options.iter(), ",")),
+    Column::words("options", |row| row.case.primary().options.to_string()),
     Column::words("link", |row| row.case.path.link.clone()),
     Column::words("load", |row| row.case.primary().load.kind().to_owned()),
     Column::words("direction", |row| row.case.primary().direction.to_string()),
@@ -411,11 +413,11 @@ fn phase_lost(phase: &PhaseFigures) -> Option<f64> {
     (ledger.sent > 0).then(|| ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64)
 }
 
-/// Returns the share of sent messages that did not arrive; `None` for a case with answers.
 fn observer(row: &CaseSummary) -> Option<&ObserverCost> {
     single(row)?.observer.first()
 }
 
+/// Returns the share of sent messages that did not arrive; `None` for a case with answers.
 fn lost_share(row: &CaseSummary) -> Option<f64> {
     row.one_way()?;
     let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();
@@ -432,7 +434,7 @@ const LEDGER: &[Column] = &[
     Column::count("sent", |row| row.ledger().sent),
     Column::count("received", |row| row.ledger().received),
     Column::count("lost", |row| row.ledger().lost.values().sum()),
-    Column::words("lost_by_cause", |row| list(row.ledger().lost.iter(), "; ")),
+    Column::words("lost_by_cause", |row| list(&row.ledger().lost)),
     Column::count("late", |row| row.ledger().late),
     Column::count("duplicated", |row| row.ledger().duplicated),
     Column::words("unexplained", |row| row.ledger().unexplained.to_string()),
@@ -560,7 +562,7 @@ const LINK: &[Column] = &[
     Column::words("link_packets_dropped", |row| {
         link(row, |link| link.packets.dropped.values().sum::<u64>().to_string())
     }),
-    Column::words("link_packets_dropped_by_stage", |row| link(row, |link| list(link.packets.dropped.iter(), "; "))),
+    Column::words("link_packets_dropped_by_stage", |row| link(row, |link| list(&link.packets.dropped))),
     Column::words("link_packets_duplicated", |row| link(row, |link| link.packets.duplicated.to_string())),
     Column::words("link_packets_reordered", |row| link(row, |link| link.packets.reordered.to_string())),
     Column::words("link_packets_corrupted", |row| link(row, |link| link.packets.corrupted.to_string())),
@@ -590,7 +592,6 @@ const STATE: &[Column] = &[
     Column::number("other_state_share", Unit::Plain, |row| Some(row.other_states.first()?.share)),
 ];
 
-/// Formats pairs as `nodelay=on,sndbuf=4096`.
-fn list(pairs: impl Iterator<Item = (impl std::fmt::Display, impl std::fmt::Display)>, between: &str) -> String {
-    pairs.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(between)
+fn list(counts: &BTreeMap<String, u64>) -> String {
+    counts.iter().map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join("; ")
 }

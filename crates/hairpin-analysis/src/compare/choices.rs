@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hairpin_model::flow::FlowRole;
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
-use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Options, Periodic, Run, Unlike, words};
+use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Periodic, Run, Unlike, words};
 
 words! {
     /// The subject of a choice: one field of a case, or one set of options.
@@ -84,7 +84,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
         } = flow;
         let of_flow = [
             (Subject::Transport, transport.clone()),
-            (Subject::Options, options_text(options)),
+            (Subject::Options, options.to_string()),
             (Subject::Direction, direction.to_string()),
             (Subject::Streams, streams.to_string()),
             (Subject::Connections, connections.to_string()),
@@ -165,10 +165,6 @@ fn load_choices(load: &Load) -> Vec<(Subject, String)> {
         ]);
     }
     choices
-}
-
-fn options_text(options: &Options) -> String {
-    options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// Returns the difference between two cases in the choice `about`, for instance `option nodelay`, `on`, `off`.

@@ -318,10 +318,7 @@ mod tests {
             Case::small_writes("tcp", exchange(remedy))
                 .with(|changed| changed.primary_mut().options = Options::parse("sndbuf=4096").unwrap())
         };
-        let text = |remedy, end| {
-            let asked = asked(&case(remedy), end);
-            asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
-        };
+        let text = |remedy, end| asked(&case(remedy), end).to_string();
         assert_eq!(text(Remedy::Nodelay, End::Client), "nodelay=on,sndbuf=4096");
         assert_eq!(text(Remedy::Nodelay, End::Server), "nodelay=on,sndbuf=4096");
         assert_eq!(text(Remedy::CorkForgotten, End::Client), "cork=on,sndbuf=4096");
