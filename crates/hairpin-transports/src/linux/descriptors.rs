@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::system::process::{Limits, descriptor_limits, set_descriptor_limits};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::wire::TransportError;
 use crate::wires::ip_header::IpHeader;
 
@@ -12,24 +13,21 @@ use crate::wires::ip_header::IpHeader;
 /// # Errors
 /// [`TransportError::System`] with both limits if the hard limit is lower.
 pub fn allow(count: u64) -> Result<(), TransportError> {
-    let failed = |source| allow_error(count, source, "");
-    let limits = descriptor_limits().map_err(failed)?;
-    match raised_limits(limits, count)? {
-        Some(raised_limits) => set_descriptor_limits(raised_limits).map_err(failed),
+    match raised_limits(getrlimit(Resource::Nofile), count)? {
+        Some(raised) => setrlimit(Resource::Nofile, raised).map_err(|error| allow_error(count, error.into(), "")),
         None => Ok(()),
     }
 }
 
 /// Returns the limits that allow `count` descriptors; `None` if the current limits suffice.
-fn raised_limits(limits: Limits, count: u64) -> Result<Option<Limits>, TransportError> {
-    if count <= limits.soft {
-        return Ok(None);
-    }
-    if count > limits.hard {
-        let source = io::Error::other(format!("the soft limit is {}, the hard limit {}", limits.soft, limits.hard));
+fn raised_limits(limits: Rlimit, count: u64) -> Result<Option<Rlimit>, TransportError> {
+    // A missing limit is infinite.
+    let Some(soft) = limits.current.filter(|soft| count > *soft) else { return Ok(None) };
+    if let Some(hard) = limits.maximum.filter(|hard| count > *hard) {
+        let source = io::Error::other(format!("the soft limit is {soft}, the hard limit {hard}"));
         return Err(allow_error(count, source, "`ulimit -Hn` shows the hard limit, which root can raise"));
     }
-    Ok(Some(Limits { soft: count, ..limits }))
+    Ok(Some(Rlimit { current: Some(count), ..limits }))
 }
 
 fn allow_error(count: u64, source: io::Error, hint: &str) -> TransportError {
@@ -62,14 +60,18 @@ pub struct Descriptors<'w> {
 mod tests {
     use super::*;
 
+    fn limits(soft: u64, hard: u64) -> Rlimit {
+        Rlimit { current: Some(soft), maximum: Some(hard) }
+    }
+
     #[test]
     fn the_soft_limit_rises_as_far_as_needed_and_never_falls() {
-        let limits = Limits { soft: 1024, hard: 4096 };
-        assert_eq!(raised_limits(limits, 1024).unwrap(), None);
-        assert_eq!(raised_limits(limits, 1025).unwrap(), Some(Limits { soft: 1025, hard: 4096 }));
-        assert_eq!(raised_limits(limits, 4096).unwrap(), Some(Limits { soft: 4096, hard: 4096 }));
+        let before = limits(1024, 4096);
+        assert_eq!(raised_limits(before, 1024).unwrap(), None);
+        assert_eq!(raised_limits(before, 1025).unwrap(), Some(limits(1025, 4096)));
+        assert_eq!(raised_limits(before, 4096).unwrap(), Some(limits(4096, 4096)));
         assert_eq!(
-            raised_limits(limits, 4097).unwrap_err().to_string(),
+            raised_limits(before, 4097).unwrap_err().to_string(),
             "cannot allow 4097 open descriptors: the soft limit is 1024, the hard limit 4096 (hint: `ulimit -Hn` shows the \
              hard limit, which root can raise)"
         );
@@ -77,16 +79,17 @@ mod tests {
 
     #[test]
     fn the_kernel_limit_is_raised() {
-        let before = descriptor_limits().unwrap();
+        let before = getrlimit(Resource::Nofile);
+        let hard = before.maximum.unwrap_or(u64::MAX);
         // Enough for the tests that run at the same time.
-        let lower = Limits { soft: before.hard.min(900), ..before };
-        set_descriptor_limits(lower).unwrap();
-        allow(lower.soft - 1).unwrap();
-        assert_eq!(descriptor_limits().unwrap(), lower, "already enough");
-        let wanted = before.hard.min(1000);
+        let lower = Rlimit { current: Some(hard.min(900)), ..before };
+        setrlimit(Resource::Nofile, lower).unwrap();
+        allow(hard.min(900) - 1).unwrap();
+        assert_eq!(getrlimit(Resource::Nofile), lower, "already enough");
+        let wanted = hard.min(1000);
         allow(wanted).unwrap();
-        assert_eq!(descriptor_limits().unwrap(), Limits { soft: wanted, ..before });
-        assert!(before.hard == u64::MAX || allow(before.hard + 1).is_err());
-        set_descriptor_limits(before).unwrap();
+        assert_eq!(getrlimit(Resource::Nofile), Rlimit { current: Some(wanted), ..before });
+        assert!(before.maximum.is_none() || allow(hard + 1).is_err());
+        setrlimit(Resource::Nofile, before).unwrap();
     }
 }

@@ -12,6 +12,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::descriptor::timespec;
 use super::process::thread_id;
 
 /// Interrupts the blocking calls of one thread periodically. Dropping the alarm stops the interrupts.
@@ -96,8 +97,7 @@ fn start_timer(thread: i32, period: Duration) -> io::Result<libc::timer_t> {
 }
 
 fn set_timer(timer: libc::timer_t, period: Duration) -> io::Result<()> {
-    let interval =
-        libc::timespec { tv_sec: period.as_secs().cast_signed(), tv_nsec: i64::from(period.subsec_nanos()) };
+    let interval = timespec(period);
     let times = libc::itimerspec { it_interval: interval, it_value: interval };
     // SAFETY: the timer exists, and the times live during the call.
     super::check(unsafe { libc::timer_settime(timer, 0, &raw const times, ptr::null_mut()) })

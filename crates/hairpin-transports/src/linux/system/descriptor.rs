@@ -1,10 +1,12 @@
 //! Operations of all file descriptors: read, write, wait.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use super::{check, to_count};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, sendfile};
+
+use super::to_count;
 
 /// `poll(2)` events for reading.
 pub(crate) const READABLE: i16 = libc::POLLIN;
@@ -39,9 +41,7 @@ pub(crate) fn write_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::R
 /// `sendfile(2)` of `bytes` bytes of a file from offset `from`, without moving the file's position. Blocks unless `to`
 /// has `O_NONBLOCK`, since sendfile has no per-call flag.
 pub(crate) fn send_file(to: BorrowedFd<'_>, file: BorrowedFd<'_>, from: usize, bytes: usize) -> io::Result<usize> {
-    let mut from = libc::off_t::try_from(from).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: both descriptors are live during the call; the kernel writes the new offset to `from`.
-    to_count(unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &raw mut from, bytes) })
+    Ok(sendfile(to, file, Some(&mut (from as u64)), bytes)?)
 }
 
 /// Waits up to `at_most` until the descriptor is ready. Errors and hang-ups count too; the next call reports them.
@@ -98,21 +98,7 @@ pub(crate) fn timespec(duration: Duration) -> libc::timespec {
 
 /// Sets or clears `O_NONBLOCK` on the open file description.
 pub(crate) fn set_nonblocking(on: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
-    // SAFETY: F_GETFL and F_SETFL take and give plain integers.
-    unsafe {
-        let flags = libc::fcntl(on.as_raw_fd(), libc::F_GETFL);
-        check(flags)?;
-        let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
-        check(libc::fcntl(on.as_raw_fd(), libc::F_SETFL, flags))
-    }
-}
-
-/// Takes ownership of a descriptor that a system call has just created.
-///
-/// # Safety
-/// `raw` is -1 or a new descriptor without another owner.
-pub(super) unsafe fn owned(raw: i32) -> io::Result<OwnedFd> {
-    check(raw)?;
-    // SAFETY: the caller guarantees that the descriptor has no other owner, and it is not -1.
-    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+    let mut flags = fcntl_getfl(on)?;
+    flags.set(OFlags::NONBLOCK, nonblocking);
+    Ok(fcntl_setfl(on, flags)?)
 }

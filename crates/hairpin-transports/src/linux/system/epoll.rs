@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use super::descriptor::owned;
+use rustix::event::epoll::{CreateFlags, create};
+
 use super::{check, to_count};
 
 /// A set of descriptors, and a buffer for the events of one wait.
@@ -24,8 +25,7 @@ pub(crate) struct Event {
 impl Epoll {
     /// Creates an empty set with room for `max_events` events per wait.
     pub(crate) fn new(max_events: usize) -> io::Result<Self> {
-        // SAFETY: the call only takes a flag; the descriptor is new and owned from here on.
-        let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))? };
+        let set = create(CreateFlags::CLOEXEC)?;
         Ok(Self { set, events: vec![libc::epoll_event { events: 0, u64: 0 }; max_events.max(1)].into() })
     }
 

@@ -4,7 +4,8 @@ use std::io;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use super::descriptor::timespec;
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags, Timespec};
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,27 +19,17 @@ pub(crate) enum Awake {
 
 /// Sleeps while `word` is `expected`, up to `at_most`. With `None` no timer is set, which makes the call faster.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, at_most: Option<Duration>) -> io::Result<Awake> {
-    let at_most = at_most.map(timespec);
-    let at_most = at_most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the word and the time outlive the call; FUTEX_WAIT only reads them.
-    let answer =
-        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, at_most, 0_usize, 0) };
-    if answer == 0 {
-        return Ok(Awake::LookAgain);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN) => Ok(Awake::LookAgain),
-        Some(libc::EINTR) => Ok(Awake::Interrupted),
-        Some(libc::ETIMEDOUT) => Ok(Awake::TimedOut),
-        _ => Err(error),
+    let at_most = at_most.and_then(|at_most| Timespec::try_from(at_most).ok());
+    match futex::wait(word, Flags::empty(), expected, at_most.as_ref()) {
+        Ok(()) | Err(Errno::AGAIN) => Ok(Awake::LookAgain),
+        Err(Errno::INTR) => Ok(Awake::Interrupted),
+        Err(Errno::TIMEDOUT) => Ok(Awake::TimedOut),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Wakes one sleeper, if any.
 pub(crate) fn wake(word: &AtomicU32) {
-    // SAFETY: FUTEX_WAKE uses the address only as a key. It cannot fail for a mapped, aligned word.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1, 0_usize, 0_usize, 0);
-    }
+    // It cannot fail for a mapped, aligned word.
+    let _ = futex::wake(word, Flags::empty(), 1);
 }

@@ -1,16 +1,16 @@
 //! Creates pipes, named pipes and anonymous memory files. Another process opens them through `/proc/PID/fd/N`.
 
-use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::descriptor::owned;
+use rustix::fs::{CWD, MemfdFlags, Mode, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create, mkfifoat};
+use rustix::io::Errno;
+use rustix::pipe::fcntl_getpipe_size;
+
 use super::process::with_deferred_death;
-use super::{check, to_count};
 
 /// The read end and the write end of a pipe.
 pub(crate) type Ends = (OwnedFd, OwnedFd);
@@ -20,9 +20,8 @@ pub(crate) fn pipe() -> io::Result<Ends> {
     Ok((read_end.into(), write_end.into()))
 }
 
-pub(crate) fn capacity_bytes(of: &impl AsRawFd) -> io::Result<usize> {
-    // SAFETY: F_GETPIPE_SZ takes no argument.
-    to_count(unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GETPIPE_SZ) } as isize)
+pub(crate) fn capacity_bytes(of: &impl AsFd) -> io::Result<usize> {
+    Ok(fcntl_getpipe_size(of)?)
 }
 
 /// Creates two named pipes. Their names are already removed when this returns.
@@ -50,11 +49,9 @@ fn nameless_fifo() -> io::Result<File> {
     loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = std::env::temp_dir().join(format!("hairpin-{}-{number}", std::process::id()));
-        let path = CString::new(name.as_os_str().as_bytes())?;
-        // SAFETY: a NUL-terminated path.
-        match check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }) {
+        match mkfifoat(CWD, &name, Mode::RUSR | Mode::WUSR) {
             // An earlier process with the same pid was killed between these calls.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(Errno::EXIST) => continue,
             made => made?,
         }
         let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&name);
@@ -83,7 +80,7 @@ pub(crate) fn open_of_process(pid: u32, number: i32, access: Access) -> io::Resu
         // The process may have reused the descriptor number.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the address does not name a pipe"));
     }
-    super::descriptor::set_nonblocking(std::os::fd::AsFd::as_fd(&file), false)?;
+    super::descriptor::set_nonblocking(file.as_fd(), false)?;
     Ok(file.into())
 }
 
@@ -105,26 +102,21 @@ pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
 
 /// Creates an anonymous memory file with this content, sealed against changes.
 pub(crate) fn memory_file_of(content: &[u8]) -> io::Result<OwnedFd> {
-    sealed_file(LENGTH_SEALS | libc::F_SEAL_WRITE, |file| file.write_all(content))
+    sealed_file(LENGTH_SEALS | SealFlags::WRITE, |file| file.write_all(content))
 }
 
-fn sealed_file(seals: i32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<OwnedFd> {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
-    let mut file = File::from(unsafe { owned(libc::memfd_create(c"hairpin".as_ptr(), flags))? });
+fn sealed_file(seals: SealFlags, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create(c"hairpin", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     fill(&mut file)?;
-    // SAFETY: F_ADD_SEALS takes a plain integer.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals | libc::F_SEAL_SEAL) })?;
+    fcntl_add_seals(&file, seals | SealFlags::SEAL)?;
     Ok(file.into())
 }
 
-const LENGTH_SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+const LENGTH_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// Returns the length of a file from [`memory_file`], in bytes. Fails if the length is not sealed.
 pub(crate) fn sealed_length(of: BorrowedFd<'_>) -> io::Result<usize> {
-    // SAFETY: F_GET_SEALS takes no argument.
-    let seals = unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GET_SEALS) };
-    if seals == -1 || seals & LENGTH_SEALS != LENGTH_SEALS {
+    if !fcntl_get_seals(of).is_ok_and(|seals| seals.contains(LENGTH_SEALS)) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the address does not name a sealed memory file"));
     }
     let length = File::from(of.try_clone_to_owned()?).metadata()?.len();
