@@ -8,14 +8,15 @@ use hairpin_model::card::Library;
 use hairpin_model::trace::End;
 use hairpin_model::{Card, RoughRoundTrip};
 use tungstenite::protocol::WebSocketConfig;
-use tungstenite::{Error, Message, WebSocket};
+use tungstenite::{Error, Message};
 
 use super::tcp::{LAYERED, TCP};
 use crate::foreign::Scheme;
 use crate::library::foreign::websocket;
 use crate::library::identity::Identity;
+use crate::library::websocket::{Peer, WebSocketSession};
 use crate::wire::{Connection, TransportError};
-use crate::wires::layer::{Io, Session, connection, handshake_failed};
+use crate::wires::layer::{connection, handshake_failed};
 use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::{Foreign, SocketTransport};
 
@@ -78,115 +79,43 @@ fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError>
     };
     let socket = socket.map_err(|error| handshake_failed("WebSocket", setup, io::Error::other(error)))?;
     let mask_bytes = if end == End::Server { 4 } else { 0 };
-    connection(&kind, setup, WebSocketSession { socket, next: None, taken: 0, mask_bytes, has_unsent: false })
+    connection(&kind, setup, WebSocketSession::new(socket, OwnPeer { taken: 0, mask_bytes }))
 }
 
-struct WebSocketSession {
-    socket: WebSocket<Io>,
-    /// A message that the library had read together with an earlier one.
-    next: Option<Bytes>,
+struct OwnPeer {
     /// Bytes of the received frames, or fewer.
     taken: u64,
     mask_bytes: usize,
-    has_unsent: bool,
 }
 
-impl WebSocketSession {
-    fn read(&mut self) -> io::Result<bool> {
-        loop {
-            match self.socket.read() {
-                Ok(Message::Binary(message)) => {
-                    let length_bytes = match message.len() {
-                        0..=125 => 2,
-                        126..=0xffff => 4,
-                        _ => 10,
-                    };
-                    self.taken += (length_bytes + self.mask_bytes + message.len()) as u64;
-                    self.next = Some(message);
-                    return Ok(true);
-                }
-                // The library answers pings itself.
-                Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_)) => {}
-                Ok(_) => return Err(io::Error::other("the other end sent a message that is not binary")),
-                Err(error) => return ended(error).map(|()| false),
+impl Peer for OwnPeer {
+    fn on_message(&mut self, message: Message) -> io::Result<Option<Bytes>> {
+        match message {
+            Message::Binary(message) => {
+                let length_bytes = match message.len() {
+                    0..=125 => 2,
+                    126..=0xffff => 4,
+                    _ => 10,
+                };
+                self.taken += (length_bytes + self.mask_bytes + message.len()) as u64;
+                Ok(Some(message))
             }
+            // The library answers pings itself.
+            Message::Ping(_) | Message::Pong(_) | Message::Close(_) => Ok(None),
+            _ => Err(io::Error::other("the other end sent a message that is not binary")),
         }
     }
-}
 
-/// Whether the other end has closed the connection; else the error.
-fn ended(error: Error) -> io::Result<()> {
-    match error {
-        Error::ConnectionClosed | Error::AlreadyClosed => Ok(()),
-        Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => Ok(()),
-        Error::Io(error) => Err(error),
-        error => Err(io::Error::other(error)),
+    fn may_have_more(&self, received: u64) -> bool {
+        received > self.taken
     }
-}
 
-impl Session for WebSocketSession {
-    const IS_STREAM: bool = false;
-
-    fn fill(&mut self) -> io::Result<bool> {
-        if self.next.is_some() {
-            return Ok(true);
+    fn ended(error: Error) -> io::Result<()> {
+        match error {
+            Error::ConnectionClosed | Error::AlreadyClosed => Ok(()),
+            Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => Ok(()),
+            Error::Io(error) => Err(error),
+            error => Err(io::Error::other(error)),
         }
-        self.read()
     }
-
-    fn take(&mut self, into: &mut [u8]) -> Option<usize> {
-        let message = self.next.take()?;
-        let bytes = message.len().min(into.len());
-        into[..bytes].copy_from_slice(&message[..bytes]);
-        // Another frame may have arrived with this one. The library clears 128 KiB at each attempt to read.
-        if self.io().received() > self.taken {
-            self.io_mut().set_offline(true);
-            drop(self.read());
-            self.io_mut().set_offline(false);
-        }
-        Some(bytes)
-    }
-
-    fn has_stored(&self) -> bool {
-        self.next.is_some()
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.socket.write(Message::Binary(Bytes::copy_from_slice(bytes))) {
-            Ok(()) => {}
-            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(failure(error)),
-        }
-        self.has_unsent = true;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.has_unsent {
-            self.socket.flush().map_err(failure)?;
-            self.has_unsent = false;
-        }
-        Ok(())
-    }
-
-    fn has_unsent(&self) -> bool {
-        self.has_unsent
-    }
-
-    fn close(&mut self) {
-        // Without an answer: the other end may not read.
-        self.has_unsent |= self.socket.close(None).is_err();
-    }
-
-    fn io(&self) -> &Io {
-        self.socket.get_ref()
-    }
-
-    fn io_mut(&mut self) -> &mut Io {
-        self.socket.get_mut()
-    }
-}
-
-fn failure(error: Error) -> io::Error {
-    ended(error).err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }

@@ -18,3 +18,5 @@ pub(crate) mod quic_io;
 pub(crate) mod runtime;
 #[cfg(feature = "http")]
 pub(crate) mod socket_io;
+#[cfg(feature = "websocket")]
+pub(crate) mod websocket;

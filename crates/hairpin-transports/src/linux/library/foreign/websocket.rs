@@ -8,11 +8,12 @@ use bytes::Bytes;
 use hairpin_model::CodeOf;
 use rustls::ClientConnection;
 use tungstenite::protocol::WebSocketConfig;
-use tungstenite::{Error, Message, WebSocket};
+use tungstenite::{Error, Message};
 
 use super::tls;
 use crate::foreign::{ForeignServer, MAX_ANSWER_BYTES, Refusal, shown};
-use crate::linux::wires::layer::{Io, Session, connection, handshake_failed};
+use crate::library::websocket::{Peer, WebSocketSession};
+use crate::linux::wires::layer::{connection, handshake_failed};
 use crate::linux::wires::socket_kind::Connected;
 use crate::wire::{Connection, TransportError};
 
@@ -38,9 +39,8 @@ pub(crate) fn open(
         tungstenite::HandshakeError::Failure(error) => failed(as_io(error)),
         tungstenite::HandshakeError::Interrupted(_) => failed(io::ErrorKind::TimedOut.into()),
     })?;
-    let session =
-        ForeignSession { socket, server: Arc::clone(server), waiting: VecDeque::new(), next: None, unsent: false };
-    connection(&kind, setup, session)
+    let peer = ForeignPeer { server: Arc::clone(server), waiting: VecDeque::new() };
+    connection(&kind, setup, WebSocketSession::new(socket, peer))
 }
 
 fn as_io(error: Error) -> io::Error {
@@ -67,96 +67,41 @@ fn as_io(error: Error) -> io::Error {
     refusal.into()
 }
 
-struct ForeignSession {
-    socket: WebSocket<Io>,
+struct ForeignPeer {
     server: Arc<ForeignServer>,
     /// Messages without an answer.
     waiting: VecDeque<Bytes>,
-    /// The message whose answer has arrived.
-    next: Option<Bytes>,
-    unsent: bool,
 }
 
-impl ForeignSession {
-    /// Reads until an answer has arrived.
-    fn read(&mut self) -> io::Result<bool> {
-        loop {
-            let bytes = match self.socket.read().map_err(as_io)? {
-                Message::Binary(bytes) => bytes.len(),
-                Message::Text(text) => text.len(),
-                Message::Close(Some(frame)) => {
-                    let code = u16::from(frame.code);
-                    let why = shown(&frame.reason);
-                    let why = if why.is_empty() { why } else { format!(": {why}") };
-                    let cause = format!("the server closed the connection with the code {code}{why}");
-                    return Err(Refusal::with_code(CodeOf::WebSocketClose, code.into(), cause, "").into());
-                }
-                Message::Close(None) => return Err(Refusal::closed().into()),
-                // The library answers pings itself.
-                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
-            };
-            self.next = self.waiting.pop_front();
-            // What the server sends before the first request is no answer.
-            if self.next.is_some() {
-                self.server.count_answer(bytes as u64);
-                return Ok(true);
+impl Peer for ForeignPeer {
+    fn on_message(&mut self, message: Message) -> io::Result<Option<Bytes>> {
+        let bytes = match message {
+            Message::Binary(bytes) => bytes.len(),
+            Message::Text(text) => text.len(),
+            Message::Close(Some(frame)) => {
+                let code = u16::from(frame.code);
+                let why = shown(&frame.reason);
+                let why = if why.is_empty() { why } else { format!(": {why}") };
+                let cause = format!("the server closed the connection with the code {code}{why}");
+                return Err(Refusal::with_code(CodeOf::WebSocketClose, code.into(), cause, "").into());
             }
+            Message::Close(None) => return Err(Refusal::closed().into()),
+            // The library answers pings itself.
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return Ok(None),
+        };
+        let answered = self.waiting.pop_front();
+        // What the server sends before the first request is no answer.
+        if answered.is_some() {
+            self.server.count_answer(bytes as u64);
         }
-    }
-}
-
-impl Session for ForeignSession {
-    const IS_STREAM: bool = false;
-
-    fn fill(&mut self) -> io::Result<bool> {
-        if self.next.is_some() { Ok(true) } else { self.read() }
+        Ok(answered)
     }
 
-    fn take(&mut self, into: &mut [u8]) -> Option<usize> {
-        let message = self.next.take()?;
-        let bytes = message.len().min(into.len());
-        into[..bytes].copy_from_slice(&message[..bytes]);
-        Some(bytes)
+    fn on_put(&mut self, message: &Bytes) {
+        self.waiting.push_back(message.clone());
     }
 
-    fn has_stored(&self) -> bool {
-        self.next.is_some()
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let message = Bytes::copy_from_slice(bytes);
-        match self.socket.write(Message::Binary(message.clone())) {
-            Ok(()) => {}
-            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(as_io(error)),
-        }
-        self.waiting.push_back(message);
-        self.unsent = true;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.unsent {
-            self.socket.flush().map_err(as_io)?;
-            self.unsent = false;
-        }
-        Ok(())
-    }
-
-    fn has_unsent(&self) -> bool {
-        self.unsent
-    }
-
-    fn close(&mut self) {
-        // Without an answer: the other end may not read.
-        self.unsent |= self.socket.close(None).is_err();
-    }
-
-    fn io(&self) -> &Io {
-        self.socket.get_ref()
-    }
-
-    fn io_mut(&mut self) -> &mut Io {
-        self.socket.get_mut()
+    fn ended(error: Error) -> io::Result<()> {
+        Err(as_io(error))
     }
 }
