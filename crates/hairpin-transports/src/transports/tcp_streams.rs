@@ -19,7 +19,6 @@ use crate::library::port::{Driven, Form};
 use crate::library::runtime::{Handle, Runtime};
 use crate::wire::{Connection, Setup, TransportError, Wire};
 use crate::wires::failed;
-use crate::wires::port::Port;
 use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::SocketTransport;
 
@@ -48,13 +47,11 @@ const READ_BYTES: usize = 64 << 10;
 
 fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
     connected.set_nodelay()?;
-    let (end, kind, setup) = (connected.end, connected.kind, connected.setup.clone());
+    let (end, setup) = (connected.end, connected.setup.clone());
     let socket = connected.socket.try_clone();
     let runtime = socket.map(Runtime::new).map_err(|source| failed("duplicate", "a socket", source, ""))?;
     let (handle, streams) = (runtime.handle(), Streams::new(end));
-    let port = Mutex::new(connected.into_port());
-    let facts = move || port.lock().unwrap_or_else(PoisonError::into_inner).facts();
-    let driven = Driven::new(runtime, kind, facts, || ());
+    let driven = Driven::of_socket(runtime, connected);
     let (reads, writes) = (streams.clone(), streams.clone());
     let (reader, writer) = (handle.clone(), handle.clone());
     handle.spawn(Box::pin(async move { reads.on_gone(read_frames(reader, &reads).await) }));

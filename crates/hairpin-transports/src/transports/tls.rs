@@ -52,7 +52,7 @@ impl SocketTransport {
 }
 
 fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
-    let (kind, setup, end) = (connected.kind, connected.setup, connected.end);
+    let (name, setup, end) = (connected.transport.card.name, connected.setup, connected.end);
     let error = |source| failed("set up TLS for", "a connection", source, "");
     let identity = Identity::of(setup, &[]).map_err(error)?;
     let mut tls = identity.begin(end).map_err(error)?;
@@ -61,7 +61,7 @@ fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError>
     handshake.map_err(|source| handshake_failed("TLS", setup, source))?;
     identity.on_shaken(end, &tls).map_err(error)?;
     let stored = tls.process_new_packets().map(|state| state.plaintext_bytes_to_read()).unwrap_or(0);
-    connection(&kind, setup, TlsSession { io, tls, stored })
+    connection(name, setup, TlsSession { io, tls, stored })
 }
 
 struct TlsSession {

@@ -60,12 +60,13 @@ const SCHEMES: &[Scheme] = &[
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError> {
-    let (kind, setup, end) = (connected.kind, connected.setup, connected.end);
+    let (name, encrypted) = (connected.transport.card.name, connected.transport.encrypted);
+    let (setup, end) = (connected.setup, connected.end);
     let limit = Some(MAX_MESSAGE_BYTES);
     let config = WebSocketConfig::default().max_message_size(limit).max_frame_size(limit);
     connected.set_nodelay()?;
     let mut io = connected.into_io();
-    if let Some(protocol) = kind.encrypted {
+    if let Some(protocol) = encrypted {
         let encrypted =
             Identity::of(setup, &[protocol]).and_then(|own| own.on_shaken(end, io.encrypt(own.begin(end)?)?));
         encrypted.map_err(|source| handshake_failed("TLS", setup, source))?;
@@ -79,7 +80,7 @@ fn open(connected: Connected<'_>) -> Result<Box<dyn Connection>, TransportError>
     };
     let socket = socket.map_err(|error| handshake_failed("WebSocket", setup, io::Error::other(error)))?;
     let mask_bytes = if end == End::Server { 4 } else { 0 };
-    connection(&kind, setup, WebSocketSession::new(socket, OwnPeer { taken: 0, mask_bytes }))
+    connection(name, setup, WebSocketSession::new(socket, OwnPeer { taken: 0, mask_bytes }))
 }
 
 struct OwnPeer {

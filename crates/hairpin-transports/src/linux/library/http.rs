@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -20,7 +20,6 @@ use super::mailbox::{Mailbox, Mailboxes};
 use super::port::{Driven, Form};
 use super::runtime::{Handle, Runtime};
 use super::socket_io::SocketIo;
-use crate::linux::wires::port::Port;
 use crate::linux::wires::socket_kind::Connected;
 use crate::wire::{Connection, Setup, TransportError, Wire};
 use crate::wires::layer::handshake_failed;
@@ -205,7 +204,7 @@ where
     let ended = mailboxes.clone();
     handle.spawn(Box::pin(async move { on_end(&ended, connection.await) }));
     let carries_several = sender.another().is_some();
-    let driven = driven(runtime, connected);
+    let driven = Driven::of_socket(runtime, connected);
     Ok(Box::new(HttpConnection { driven, sender: Some(sender), carries_several, mailboxes, next: 0, setup }))
 }
 
@@ -224,7 +223,7 @@ where
     let service = Service { mailboxes: mailboxes.clone(), handle: handle.clone() };
     let (connection, ended) = (serve(io, handle.clone(), service), mailboxes.clone());
     handle.spawn(Box::pin(async move { on_gone(&ended, connection.await) }));
-    let driven = driven(runtime, connected);
+    let driven = Driven::of_socket(runtime, connected);
     Ok(Box::new(HttpConnection { driven, sender: None::<S>, carries_several, mailboxes, next: 0, setup }))
 }
 
@@ -236,7 +235,7 @@ pub(crate) fn runtime(connected: &Connected<'_>) -> Result<Runtime, TransportErr
 
 /// The socket, after the handshake of TLS if the transport is over TLS.
 fn socket_io(runtime: &mut Runtime, connected: &Connected<'_>) -> Result<SocketIo, TransportError> {
-    let Some(protocol) = connected.kind.encrypted else { return Ok(SocketIo::plain(runtime.handle())) };
+    let Some(protocol) = connected.transport.encrypted else { return Ok(SocketIo::plain(runtime.handle())) };
     let (setup, end) = (connected.setup, connected.end);
     let encrypted = Identity::of(setup, &[protocol]).and_then(|identity| {
         let io = SocketIo::encrypted(runtime, identity.begin(end)?, setup.opening_timeout())?;
@@ -245,21 +244,14 @@ fn socket_io(runtime: &mut Runtime, connected: &Connected<'_>) -> Result<SocketI
     encrypted.map_err(|source| handshake_failed("TLS", setup, source))
 }
 
-fn driven(runtime: Runtime, connected: Connected<'_>) -> Arc<Driven> {
-    let kind = connected.kind;
-    let port = Mutex::new(connected.into_port());
-    let facts = move || port.lock().unwrap_or_else(PoisonError::into_inner).facts();
-    Driven::new(runtime, kind, facts, || ())
-}
-
 impl<S: Sender> Connection for HttpConnection<S> {
     fn open(&mut self) -> Result<Box<dyn Wire>, TransportError> {
-        let sender = self.sender.take().ok_or_else(|| second_wire(self.driven.kind.transport))?;
+        let sender = self.sender.take().ok_or_else(|| second_wire(self.driven.transport.card.name))?;
         self.sender = sender.another();
         let index = self.next;
         self.next += 1;
         let mailbox = self.mailboxes.get(index);
-        let scheme = if self.driven.kind.encrypted.is_some() { "https" } else { "http" };
+        let scheme = if self.driven.transport.encrypted.is_some() { "https" } else { "http" };
         let origin = format!("{scheme}://{SERVER_NAME}");
         let opens_with_message = self.setup.opens_with_message;
         let client = Client { sender, mailbox: mailbox.clone(), index, origin, opens_with_message };
@@ -275,7 +267,7 @@ impl<S: Sender> Connection for HttpConnection<S> {
 
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError> {
         if self.next > 0 && !self.carries_several {
-            return Err(second_wire(self.driven.kind.transport));
+            return Err(second_wire(self.driven.transport.card.name));
         }
         let mailbox = self.mailboxes.get(self.next);
         if !self.setup.opens_with_message {

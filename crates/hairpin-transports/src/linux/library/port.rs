@@ -13,7 +13,7 @@ use super::runtime::{Handle, Runtime};
 use crate::linux::readiness::{DescriptorState, Interest, Readiness, WireState};
 use crate::linux::wires::descriptor::DescriptorWire;
 use crate::linux::wires::port::{Miss, Port};
-use crate::linux::wires::socket_kind::SocketKind;
+use crate::linux::wires::socket_kind::{Connected, SocketTransport};
 use crate::options;
 use crate::system::descriptor::READABLE;
 use crate::system::sockopt;
@@ -31,7 +31,7 @@ const DRIVE_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) struct Driven {
     runtime: Mutex<Runtime>,
     handle: Handle,
-    pub(crate) kind: SocketKind,
+    pub(crate) transport: SocketTransport,
     facts: Box<dyn Fn() -> Vec<Fact> + Send + Sync>,
     /// Closes the connection once its last wire is closed.
     close: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -40,12 +40,20 @@ pub(crate) struct Driven {
 impl Driven {
     pub(crate) fn new(
         runtime: Runtime,
-        kind: SocketKind,
+        transport: SocketTransport,
         facts: impl Fn() -> Vec<Fact> + Send + Sync + 'static,
         close: impl FnOnce() + Send + 'static,
     ) -> Arc<Self> {
         let (handle, close) = (runtime.handle(), Mutex::new(Some(Box::new(close) as Box<_>)));
-        Arc::new(Self { runtime: Mutex::new(runtime), handle, kind, facts: Box::new(facts), close })
+        Arc::new(Self { runtime: Mutex::new(runtime), handle, transport, facts: Box::new(facts), close })
+    }
+
+    /// The driver of a connection that ends with its socket.
+    pub(crate) fn of_socket(runtime: Runtime, connected: Connected<'_>) -> Arc<Self> {
+        let transport = connected.transport.clone();
+        let port = Mutex::new(connected.into_port());
+        let facts = move || port.lock().unwrap_or_else(PoisonError::into_inner).facts();
+        Self::new(runtime, transport, facts, || ())
     }
 
     fn lock(&self) -> MutexGuard<'_, Runtime> {
@@ -267,18 +275,18 @@ impl Port for LibraryPort {
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> io::Result<()> {
-        if !self.connection.kind.options.contains(&option) {
+        if !self.connection.transport.card.options.contains(&option) {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
-        options::switch(self.readable(), self.connection.kind.family, option, on)
+        options::switch(self.readable(), self.connection.transport.family, option, on)
     }
 
     fn segments(&self) -> Option<Segments> {
-        if self.connection.kind.has_tcp_info() { sockopt::segments(self.readable()) } else { None }
+        if self.connection.transport.has_tcp_info() { sockopt::segments(self.readable()) } else { None }
     }
 
     fn sender_state(&self) -> Option<SenderState> {
-        if self.connection.kind.has_tcp_info() { sockopt::sender_state(self.readable()) } else { None }
+        if self.connection.transport.has_tcp_info() { sockopt::sender_state(self.readable()) } else { None }
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn open(connected: Connected<'_>, carrier: Carrier) -> Result<Box<dyn
     };
     let opened = runtime.complete(connecting, timeout).map_err(error)?;
     let opened = opened.ok_or_else(|| match end {
-        End::Client => traffic.unanswered(&connected.kind, peer, timeout),
+        End::Client => traffic.unanswered(connected.transport.card.name, peer, timeout),
         End::Server => TransportError::TimedOut { what: "completed its handshake", after: timeout },
     })?;
     let (connection, endpoint) = opened.map_err(error)?;
@@ -184,15 +184,16 @@ pub(crate) fn driven(
     endpoint: Endpoint,
     chosen: [Fact; 2],
 ) -> Arc<Driven> {
-    let (of_facts, closing, kind) = (connection.clone(), connection.clone(), connected.kind);
-    let socket = connected.socket;
+    let (of_facts, closing) = (connection.clone(), connection.clone());
+    let Connected { socket, transport, .. } = connected;
+    let of_socket = transport.clone();
     let facts = move || {
-        let mut facts = kind.facts(&socket);
+        let mut facts = of_socket.facts(&socket);
         facts.extend(chosen.clone());
         facts.extend(statistics(&of_facts));
         facts
     };
-    Driven::new(runtime, kind, facts, move || {
+    Driven::new(runtime, transport, facts, move || {
         closing.close(0_u32.into(), b"");
         drop(endpoint);
     })
@@ -394,7 +395,7 @@ impl QuicConnection {
 
     fn check_next(&self) -> Result<(), TransportError> {
         let is_allowed = self.next == 0 || self.carrier == Carrier::Streams;
-        if is_allowed { Ok(()) } else { Err(second_wire(self.driven.kind.transport)) }
+        if is_allowed { Ok(()) } else { Err(second_wire(self.driven.transport.card.name)) }
     }
 }
 

@@ -15,7 +15,6 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Endpoint, EndpointConfig, ServerConfig, 
 
 use super::runtime::Handle;
 use crate::linux::wires::hello::is_icmp_error;
-use crate::linux::wires::socket_kind::SocketKind;
 use crate::wire::TransportError;
 use crate::wires::unreached;
 
@@ -50,9 +49,9 @@ struct Counts {
 
 impl Traffic {
     /// Why a client completed no handshake within a time-out.
-    pub(crate) fn unanswered(&self, kind: &SocketKind, at: SocketAddr, after: Duration) -> TransportError {
+    pub(crate) fn unanswered(&self, transport: &'static str, at: SocketAddr, after: Duration) -> TransportError {
         let [sent, answers] = [&self.0.sent, &self.0.received].map(|count| count.load(Ordering::Relaxed));
-        let (transport, address) = (kind.transport, at.to_string());
+        let address = at.to_string();
         match (answers, self.0.error.load(Ordering::Relaxed)) {
             (0, error @ 1..) => unreached("connect to", &address, io::Error::from_raw_os_error(error)),
             _ => TransportError::Unwelcome { transport, address, sent, answers, after, bytes: Some(INITIAL_BYTES) },

@@ -12,7 +12,7 @@ use rustls::Connection as Tls;
 
 use super::descriptor::DescriptorWire;
 use super::port::{Miss, Port};
-use super::socket_kind::{Connected, SocketKind};
+use super::socket_kind::Connected;
 use super::socket_port::SocketPort;
 use crate::linux::readiness::{DescriptorState, Interest, Readiness, WireState};
 use crate::system::descriptor::{READABLE, WRITABLE, poll, poll_events};
@@ -22,7 +22,7 @@ use crate::wires::{Deadline, failed, slice};
 
 impl Connected<'_> {
     pub(crate) fn into_port(self) -> SocketPort {
-        SocketPort::new(self.socket, self.kind, self.setup, self.handshake)
+        SocketPort::new(self.socket, self.transport, self.setup, self.handshake)
     }
 
     /// The socket as the stream of a library that reads and writes.
@@ -271,7 +271,7 @@ fn send_all(tls: &mut Tls, socket: &mut Raw<'_>) -> io::Result<()> {
 }
 
 pub(crate) fn connection<S: Session>(
-    kind: &SocketKind,
+    transport: &'static str,
     setup: &Setup,
     mut session: S,
 ) -> Result<Box<dyn Connection>, TransportError> {
@@ -280,7 +280,7 @@ pub(crate) fn connection<S: Session>(
     port.stored.set(port.session.has_stored());
     let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
     let wire = wire.map_err(|source| failed("set an alarm for", "the socket", source, ""))?;
-    Ok(OneWire::connection(kind.transport, wire))
+    Ok(OneWire::connection(transport, wire))
 }
 
 struct LayeredPort<S: Session> {

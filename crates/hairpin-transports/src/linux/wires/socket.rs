@@ -10,8 +10,8 @@ use socket2::{SockAddr, Socket};
 use super::awaited::awaited;
 use super::descriptor::DescriptorWire;
 use super::hello::{self, Handshake, Nonce, PendingConnections};
-use super::socket_kind::Connected;
-pub(crate) use super::socket_kind::{SocketKind, facts, local_address};
+use super::socket_kind::{Connected, SocketTransport};
+pub(crate) use super::socket_kind::{facts, local_address};
 use super::socket_port::SocketPort;
 use crate::linux::binding;
 use crate::options::{Family, Moment};
@@ -24,27 +24,27 @@ use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 pub(crate) type SocketWire = DescriptorWire<SocketPort>;
 
 fn connection(
-    kind: &SocketKind,
+    transport: &SocketTransport,
     socket: Socket,
     setup: &Setup,
     handshake: Handshake,
     end: End,
 ) -> Result<Box<dyn Connection>, TransportError> {
-    kind.set_options(&socket, setup, Moment::Connected)?;
+    transport.set_options(&socket, setup, Moment::Connected)?;
     // Removes the time-out of a Unix socket's connect, which would set a timer in every later call.
     let reset = socket.set_write_timeout(None);
     reset.map_err(|source| failed("reset the time-out of", "the socket", source, ""))?;
-    if let (Some(server), Some(open)) = (&setup.foreign, kind.foreign) {
-        return open(Connected { socket, kind: *kind, setup, handshake, end }, server);
+    if let (Some(server), Some(foreign)) = (&setup.foreign, transport.foreign) {
+        return (foreign.open)(Connected { socket, transport: transport.clone(), setup, handshake, end }, server);
     }
-    if let Some(open) = kind.layer {
-        return open(Connected { socket, kind: *kind, setup, handshake, end });
+    if let Some(open) = transport.layer {
+        return open(Connected { socket, transport: transport.clone(), setup, handshake, end });
     }
     let error =
         |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
-    let port = SocketPort::new(socket, *kind, setup, handshake);
+    let port = SocketPort::new(socket, transport.clone(), setup, handshake);
     let wire = DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?;
-    Ok(OneWire::boxed(kind.transport, awaited(wire, setup)?))
+    Ok(OneWire::boxed(transport.card.name, awaited(wire, setup)?))
 }
 
 /// The server of a connection-oriented socket.
@@ -53,7 +53,7 @@ struct StreamListener {
     socket: Option<Socket>,
     address: String,
     pending: PendingConnections,
-    kind: SocketKind,
+    transport: SocketTransport,
     setup: Setup,
 }
 
@@ -61,9 +61,13 @@ struct StreamListener {
 const BACKLOG: i32 = 4096;
 
 /// Creates a server on a bound socket.
-pub(super) fn listen(socket: Socket, kind: &SocketKind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
-    if kind.is_datagram() {
-        return Ok(Box::new(DatagramListener::new(socket, None, kind, setup)));
+pub(super) fn listen(
+    socket: Socket,
+    transport: &SocketTransport,
+    setup: &Setup,
+) -> Result<Box<dyn Listener>, TransportError> {
+    if transport.is_datagram() {
+        return Ok(Box::new(DatagramListener::new(socket, None, transport, setup)));
     }
     let address = local_address(&socket);
     // A passed socket may already listen, with its own backlog.
@@ -71,34 +75,34 @@ pub(super) fn listen(socket: Socket, kind: &SocketKind, setup: &Setup) -> Result
         // Other programs may connect before the client.
         socket.listen(BACKLOG).map_err(|source| failed("listen on", &address, source, ""))?;
     }
-    if kind.has_tcp_info() && setup.server.is_some() {
+    if transport.has_tcp_info() && setup.server.is_some() {
         // Without kernel support the facts about the IP header are missing.
         drop(received::save_syn(socket.as_fd()));
     }
-    let pending = PendingConnections::default();
-    Ok(Box::new(StreamListener { socket: Some(socket), address, pending, kind: *kind, setup: setup.clone() }))
+    let (pending, transport, setup) = (PendingConnections::default(), transport.clone(), setup.clone());
+    Ok(Box::new(StreamListener { socket: Some(socket), address, pending, transport, setup }))
 }
 
 /// Creates a server on a passed socket: a bound socket, a connection whose hello is still to be received, or a datagram
 /// socket whose client has sent its hello.
 pub(super) fn listen_on(
     passed: PassedSocket,
-    kind: &SocketKind,
+    transport: &SocketTransport,
     setup: &Setup,
 ) -> Result<Box<dyn Listener>, TransportError> {
     match passed {
-        PassedSocket::Bound(socket) => listen(kind.adopt(socket, setup)?, kind, setup),
-        PassedSocket::Accepted(socket) if !kind.is_datagram() => {
-            let socket = kind.adopt(socket, setup)?;
+        PassedSocket::Bound(socket) => listen(transport.adopt(socket, setup)?, transport, setup),
+        PassedSocket::Accepted(socket) if !transport.is_datagram() => {
+            let socket = transport.adopt(socket, setup)?;
             let address = local_address(&socket);
-            let pending = PendingConnections::of(socket);
-            Ok(Box::new(StreamListener { socket: None, address, pending, kind: *kind, setup: setup.clone() }))
+            let (pending, transport, setup) = (PendingConnections::of(socket), transport.clone(), setup.clone());
+            Ok(Box::new(StreamListener { socket: None, address, pending, transport, setup }))
         }
-        PassedSocket::Confirmed(socket, header) if kind.is_datagram() => {
+        PassedSocket::Confirmed(socket, header) if transport.is_datagram() => {
             let confirmed = Some(Handshake { ignored: 0, header });
-            Ok(Box::new(DatagramListener::new(kind.adopt(socket, setup)?, confirmed, kind, setup)))
+            Ok(Box::new(DatagramListener::new(transport.adopt(socket, setup)?, confirmed, transport, setup)))
         }
-        PassedSocket::Accepted(_) | PassedSocket::Confirmed(..) => Err(passed.unsupported(kind.transport)),
+        PassedSocket::Accepted(_) | PassedSocket::Confirmed(..) => Err(passed.unsupported(transport.card.name)),
     }
 }
 
@@ -108,15 +112,15 @@ impl Listener for StreamListener {
     }
 
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket, address, pending, kind, setup } = self;
+        let Self { socket, address, pending, transport, setup } = self;
         if socket.is_none() && pending.is_empty() {
-            return Err(second_connection(kind.transport));
+            return Err(second_connection(transport.card.name));
         }
         let timeout = setup.opening_timeout();
         let (socket, ignored) = pending.accept(socket.as_ref(), address, timeout, &setup.cookie, is_abandoned)?;
-        let keeps_syn = kind.has_tcp_info() && setup.server.is_some();
+        let keeps_syn = transport.has_tcp_info() && setup.server.is_some();
         let header = if keeps_syn { received::syn_header(socket.as_fd()) } else { None };
-        connection(kind, socket, setup, Handshake { ignored, header }, End::Server)
+        connection(transport, socket, setup, Handshake { ignored, header }, End::Server)
     }
 }
 
@@ -138,24 +142,24 @@ pub(super) fn connect(
     socket: Socket,
     to: &SockAddr,
     address: &str,
-    kind: &SocketKind,
+    transport: &SocketTransport,
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
     binding::apply(&socket, &setup.binding)?;
-    if kind.is_datagram() {
+    if transport.is_datagram() {
         socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
         let began = Instant::now();
         let handshake = match setup.foreign {
             Some(_) => Handshake::default(),
-            None => hello::connect(&socket, kind.transport, address, setup)?,
+            None => hello::connect(&socket, transport.card.name, address, setup)?,
         };
         note_hello(setup, began);
-        return connection(kind, socket, setup, handshake, End::Client);
+        return connection(transport, socket, setup, handshake, End::Client);
     }
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
-    let reports_header = kind.family == Family::V6 && setup.server.is_some();
+    let reports_header = transport.family == Family::V6 && setup.server.is_some();
     received::report_headers(socket.as_fd(), reports_header);
-    let connected = if kind.family == Family::Unix {
+    let connected = if transport.family == Family::Unix {
         // A Unix socket connects at once, or waits for room in the backlog up to the send time-out.
         socket.set_write_timeout(Some(timeout)).and_then(|()| socket.connect(to))
     } else {
@@ -170,13 +174,13 @@ pub(super) fn connect(
     // If nothing listens at a port of the dynamic range, the kernel may choose the same port for the connecting socket,
     // which then connects to itself (RFC 9293, 3.5: simultaneous open).
     let (local, peer) = (socket.local_addr(), socket.peer_addr());
-    if kind.family != Family::Unix && matches!((local, peer), (Ok(local), Ok(peer)) if local == peer) {
+    if transport.family != Family::Unix && matches!((local, peer), (Ok(local), Ok(peer)) if local == peer) {
         return Err(unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into()));
     }
     let header = if reports_header { received::last_packet_header(socket.as_fd()) } else { None };
     received::report_headers(socket.as_fd(), false);
     if setup.foreign.is_some() {
-        return connection(kind, socket, setup, Handshake { ignored: 0, header }, End::Client);
+        return connection(transport, socket, setup, Handshake { ignored: 0, header }, End::Client);
     }
     let began = Instant::now();
     hello::send_hello(&socket, address, &setup.cookie)?;
@@ -189,7 +193,7 @@ pub(super) fn connect(
         }
         note_hello(setup, began);
     }
-    connection(kind, socket, setup, Handshake { ignored: 0, header }, End::Client)
+    connection(transport, socket, setup, Handshake { ignored: 0, header }, End::Client)
 }
 
 /// Interval of the checks whether the hello is acknowledged.
@@ -227,14 +231,14 @@ struct DatagramListener {
     confirmed: Option<Handshake>,
     /// The nonce of the challenges so far.
     nonce: Option<Nonce>,
-    kind: SocketKind,
+    transport: SocketTransport,
     setup: Setup,
 }
 
 impl DatagramListener {
-    fn new(socket: Socket, confirmed: Option<Handshake>, kind: &SocketKind, setup: &Setup) -> Self {
-        let address = local_address(&socket);
-        Self { socket: Some(socket), address, expected: 1, confirmed, nonce: None, kind: *kind, setup: setup.clone() }
+    fn new(socket: Socket, confirmed: Option<Handshake>, transport: &SocketTransport, setup: &Setup) -> Self {
+        let (address, transport, setup) = (local_address(&socket), transport.clone(), setup.clone());
+        Self { socket: Some(socket), address, expected: 1, confirmed, nonce: None, transport, setup }
     }
 }
 
@@ -245,21 +249,21 @@ impl Listener for DatagramListener {
 
     fn expect(&mut self, clients: u32) {
         // Unix sockets cannot share an address.
-        if self.kind.family != Family::Unix {
+        if self.transport.family != Family::Unix {
             self.expected = clients;
         }
     }
 
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket: slot, address, expected, confirmed, nonce, kind, setup } = self;
-        let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
+        let Self { socket: slot, address, expected, confirmed, nonce, transport, setup } = self;
+        let socket = slot.take().ok_or_else(|| second_connection(transport.card.name))?;
         if let Some(handshake) = confirmed {
             hello::welcome(&socket, address, setup)?;
-            return connection(kind, socket, setup, *handshake, End::Server);
+            return connection(transport, socket, setup, *handshake, End::Server);
         }
         let mut next = None;
         let accepted = hello::accept(&socket, address, setup, nonce, is_abandoned, &mut || {
-            next = if *expected > 1 { Some(open_shared(&socket, kind, setup)?) } else { None };
+            next = if *expected > 1 { Some(open_shared(&socket, transport, setup)?) } else { None };
             Ok(())
         });
         let handshake = match accepted {
@@ -273,15 +277,15 @@ impl Listener for DatagramListener {
         *nonce = None;
         *expected = expected.saturating_sub(1);
         *slot = next;
-        connection(kind, socket, setup, handshake, End::Server)
+        connection(transport, socket, setup, handshake, End::Server)
     }
 }
 
 /// Opens another socket at the address of a connected socket, for the datagrams of all other senders. Only sockets of
 /// the same user can share an address by `SO_REUSEPORT` (socket(7)).
-fn open_shared(connected: &Socket, kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
-    let error = |source| failed("open", &format!("another {kind} socket"), source, "");
-    let socket = kind.open(setup)?;
+fn open_shared(connected: &Socket, transport: &SocketTransport, setup: &Setup) -> Result<Socket, TransportError> {
+    let error = |source| failed("open", &format!("another {transport} socket"), source, "");
+    let socket = transport.open(setup)?;
     let shared = connected.set_reuse_port(true).and_then(|()| socket.set_reuse_port(true));
     shared.and_then(|()| socket.bind(&connected.local_addr()?)).map_err(error)?;
     Ok(socket)

@@ -1,4 +1,4 @@
-//! The type of socket that a transport uses, and the facts that all sockets have.
+//! The sockets of a transport, and the facts that all sockets have.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
-use hairpin_model::{Fact, Options, fact_names};
+use hairpin_model::{Card, Fact, Options, WhyNot, fact_names};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::hello::Handshake;
-use crate::foreign::ForeignServer;
+use crate::foreign::{ForeignServer, Scheme};
 use crate::options::{self, Family, Moment};
 use crate::system::sockopt;
 use crate::wire::{Connection, Setup, TransportError};
@@ -24,7 +24,7 @@ pub(crate) type ForeignLayer = fn(Connected<'_>, &Arc<ForeignServer>) -> Result<
 /// A connected socket whose hello is complete, unless the server is foreign.
 pub(crate) struct Connected<'s> {
     pub(crate) socket: Socket,
-    pub(crate) kind: SocketKind,
+    pub(crate) transport: SocketTransport,
     pub(crate) setup: &'s Setup,
     pub(crate) handshake: Handshake,
     pub(crate) end: End,
@@ -33,33 +33,43 @@ pub(crate) struct Connected<'s> {
 impl Connected<'_> {
     /// Sets `TCP_NODELAY`, if the socket has it, unless the option `nodelay` was given, as most programs with such a library do.
     pub(crate) fn set_nodelay(&self) -> Result<(), TransportError> {
-        let has_option = self.kind.options.contains(&OptionName::Nodelay);
+        let has_option = self.transport.card.options.contains(&OptionName::Nodelay);
         if !has_option || self.setup.options.get(OptionName::Nodelay).is_some() {
             return Ok(());
         }
-        let set = options::switch(self.socket.as_fd(), self.kind.family, OptionName::Nodelay, true);
+        let set = options::switch(self.socket.as_fd(), self.transport.family, OptionName::Nodelay, true);
         set.map_err(|source| failed("set TCP_NODELAY of", "the socket", source, ""))
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SocketKind {
-    pub(crate) transport: &'static str,
+#[derive(Clone)]
+pub(crate) struct SocketTransport {
+    pub(crate) card: Card,
     pub(crate) family: Family,
     pub(crate) socket_type: Type,
     pub(crate) protocol: Option<Protocol>,
-    pub(crate) options: &'static [OptionName],
-    /// Those of them that the library on the socket implements.
-    pub(crate) library_options: &'static [OptionName],
+    /// Checks whether the kernel supports the protocol.
+    pub(crate) can_open: fn() -> Result<(), WhyNot>,
+    /// The part of the receipt that describes a bound socket; empty if unknown.
+    pub(crate) detail: fn(&Socket) -> String,
     /// The protocol on the socket, if any.
     pub(crate) layer: Option<Layer>,
     /// If this protocol is over TLS, its name in the handshake (ALPN).
     pub(crate) encrypted: Option<&'static [u8]>,
-    /// The protocol to a server that is not Hairpin's, if it has one.
-    pub(crate) foreign: Option<ForeignLayer>,
+    /// How it measures a server that is not Hairpin's, if it can.
+    pub(crate) foreign: Option<Foreign>,
 }
 
-impl SocketKind {
+/// How a transport measures a server that is not Hairpin's.
+#[derive(Clone, Copy)]
+pub(crate) struct Foreign {
+    pub(crate) schemes: &'static [Scheme],
+    /// Whether a request may have no body.
+    pub(crate) may_be_empty: bool,
+    pub(crate) open: ForeignLayer,
+}
+
+impl SocketTransport {
     /// Opens a socket and sets its options, before it is bound or connected.
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
         let socket = Socket::new(self.domain(), self.socket_type, self.protocol)
@@ -71,21 +81,21 @@ impl SocketKind {
     /// Sets the options that the kernel implements.
     pub(super) fn set_options(&self, on: &Socket, setup: &Setup, moment: Moment) -> Result<(), TransportError> {
         let of_library = |options: Options, name: &OptionName| options.without(*name);
-        let options = self.library_options.iter().fold(setup.options.clone(), of_library);
+        let options = self.library_options().iter().fold(setup.options.clone(), of_library);
         options::apply(on.as_fd(), self.family, &options, moment)
     }
 
     /// The facts of a socket, without the options of the library.
     pub(crate) fn facts(&self, socket: &Socket) -> Vec<Fact> {
-        let is_kernel = |name: &OptionName| !self.library_options.contains(name);
-        let names: Vec<OptionName> = self.options.iter().copied().filter(is_kernel).collect();
+        let is_kernel = |name: &OptionName| !self.library_options().contains(name);
+        let names: Vec<OptionName> = self.card.options.iter().copied().filter(is_kernel).collect();
         facts(socket, self.family, &names)
     }
 
     /// Takes ownership of a passed socket, and sets its options.
     pub(super) fn adopt(&self, socket: OwnedFd, setup: &Setup) -> Result<Socket, TransportError> {
         let socket = Socket::from(socket);
-        let error = |source| failed("take over", &format!("a socket for {}", self.transport), source, "");
+        let error = |source| failed("take over", &format!("a socket for {}", self.card.name), source, "");
         let fits = |socket: &Socket| -> io::Result<bool> {
             // The accepted end of a Multipath TCP connection that fell back is a TCP socket.
             let protocol = socket.protocol()?;
@@ -98,6 +108,11 @@ impl SocketKind {
         socket.set_nonblocking(false).map_err(error)?;
         self.set_options(&socket, setup, Moment::Opened)?;
         Ok(socket)
+    }
+
+    /// The options that the library on the socket implements.
+    fn library_options(&self) -> &'static [OptionName] {
+        self.card.library.map_or(&[], |library| library.options)
     }
 
     fn domain(&self) -> Domain {
@@ -127,7 +142,7 @@ impl SocketKind {
     }
 }
 
-impl std::fmt::Display for SocketKind {
+impl std::fmt::Display for SocketTransport {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let family = match self.family {
             Family::V4 => "IPv4",

@@ -12,7 +12,7 @@ use socket2::{Socket, Type};
 use super::hello::{self, Handshake, HelloKind};
 use super::offload::Offload;
 use super::port::{BatchResult, Miss, Port, unsupported};
-use super::socket_kind::SocketKind;
+use super::socket_kind::SocketTransport;
 use super::stamping::{Completions, Stamping};
 use crate::batch::Batch;
 use crate::options::{self, Family};
@@ -30,7 +30,7 @@ const MAX_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) struct SocketPort {
     socket: Socket,
-    kind: SocketKind,
+    transport: SocketTransport,
     /// Set for datagrams: the other end may repeat its hello, and the repetition may arrive among messages.
     hello: Option<Cookie>,
     handshake: Handshake,
@@ -51,25 +51,25 @@ pub(crate) struct SocketPort {
 
 impl SocketPort {
     /// Takes a connected socket and the details of its handshake.
-    pub(super) fn new(socket: Socket, kind: SocketKind, setup: &Setup, handshake: Handshake) -> Self {
-        let hello = kind.is_datagram().then_some(setup.cookie);
+    pub(super) fn new(socket: Socket, transport: SocketTransport, setup: &Setup, handshake: Handshake) -> Self {
+        let hello = transport.is_datagram().then_some(setup.cookie);
         let is_on = |name| setup.options.get(name) == Some("on");
         // GRO would join datagrams, and one stamp would be for several.
-        let has_stamps = kind.has_stamps() && !is_on(OptionName::Gso);
+        let has_stamps = transport.has_stamps() && !is_on(OptionName::Gso);
         let stamping = has_stamps.then(|| RefCell::new(Stamping::new(is_on(OptionName::Zerocopy))));
         Self {
             socket,
-            kind,
             hello,
             handshake,
             crosses_link: setup.server.is_some(),
             stamping,
-            offload: is_on(OptionName::Gso).then(|| Offload::new(kind.family)),
+            offload: is_on(OptionName::Gso).then(|| Offload::new(transport.family)),
             blocks: setup.waiting.basic() == Waiting::Block,
             extra_calls: 0,
             sends_since_read: 0,
             messages: Messages::default(),
-            sealed: setup.codes.clone().filter(|_| kind.is_datagram()).map(|codes| Box::new(Sealed::new(codes))),
+            sealed: setup.codes.clone().filter(|_| transport.is_datagram()).map(|codes| Box::new(Sealed::new(codes))),
+            transport,
         }
     }
 
@@ -113,7 +113,7 @@ impl SocketPort {
         let socket = self.socket.as_fd();
         let received = match self.offload {
             Some(_) => into.receive_joined(socket, may_block),
-            None => into.receive_messages(socket, may_block, self.kind.is_datagram()),
+            None => into.receive_messages(socket, may_block, self.transport.is_datagram()),
         };
         if let Err(error) = received {
             return Err(self.miss_of(error));
@@ -183,7 +183,7 @@ impl SocketPort {
         if !self.crosses_link {
             return Vec::new();
         }
-        let option = if self.kind.family == Family::V6 { sockopt::PATH_MTU_V6 } else { sockopt::PATH_MTU };
+        let option = if self.transport.family == Family::V6 { sockopt::PATH_MTU_V6 } else { sockopt::PATH_MTU };
         let mtu = sockopt::get(self.socket.as_fd(), option).ok();
         let mtu = mtu.map(|bytes| Fact::number(fact_names::PATH_MTU_BYTES, bytes.into()));
         self.handshake.header.into_iter().flat_map(IpHeader::facts).chain(mtu).collect()
@@ -228,10 +228,10 @@ impl SocketPort {
         let socket = self.socket.as_fd();
         match (self.stamping.as_mut().map(RefCell::get_mut), &mut self.offload) {
             (Some(stamping), _) if stamping.reads_received => {
-                stamping.receive(socket, into, may_block, self.kind.is_datagram())
+                stamping.receive(socket, into, may_block, self.transport.is_datagram())
             }
             (_, Some(offload)) => offload.receive(socket, into, may_block),
-            _ => socket::receive(socket, into, may_block, self.kind.is_datagram()),
+            _ => socket::receive(socket, into, may_block, self.transport.is_datagram()),
         }
     }
 
@@ -388,16 +388,16 @@ impl Port for SocketPort {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let mut facts = self.kind.facts(&self.socket);
-        if self.kind.has_tcp_info() {
+        let mut facts = self.transport.facts(&self.socket);
+        if self.transport.has_tcp_info() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
             facts.extend(sockopt::ecn(self.socket.as_fd()).map(|ecn| Fact::word(fact_names::ECN, ecn)));
         }
         // Multipath TCP's headers have additional options.
-        if self.kind.has_tcp_info() && !self.kind.is_mptcp() {
+        if self.transport.has_tcp_info() && !self.transport.is_mptcp() {
             let tcp_bytes = sockopt::tcp_header_bytes(self.socket.as_fd());
             // RFC 8200, section 3, and RFC 791, section 3.1, without options.
-            let ip_bytes = if self.kind.family == Family::V6 { 40 } else { 20 };
+            let ip_bytes = if self.transport.family == Family::V6 { 40 } else { 20 };
             facts.extend(tcp_bytes.map(|bytes| Fact::number(fact_names::HEADER_BYTES, (ip_bytes + bytes).into())));
         }
         let arrivals = self.stamping.as_ref().and_then(|stamping| stamping.borrow().arrivals());
@@ -411,7 +411,7 @@ impl Port for SocketPort {
             facts.push(Fact::number(fact_names::STRAYS, sealed.strays as f64));
             facts.push(Fact::number(fact_names::ICMP_ERRORS, sealed.icmp_errors as f64));
         }
-        if self.kind.is_mptcp() {
+        if self.transport.is_mptcp() {
             let fell_back = sockopt::fell_back_to_tcp(self.socket.as_fd());
             facts.push(Fact::word(fact_names::FELL_BACK_TO_TCP, if fell_back { "yes" } else { "no" }));
         }
@@ -419,14 +419,14 @@ impl Port for SocketPort {
     }
 
     fn farewell(&mut self) {
-        if self.kind.is_datagram() {
+        if self.transport.is_datagram() {
             // A link may lose some.
             (0..if self.crosses_link { 3 } else { 1 }).for_each(|_| self.send_end());
         }
     }
 
     fn is_stream(&self) -> bool {
-        self.kind.socket_type == Type::STREAM
+        self.transport.socket_type == Type::STREAM
     }
 
     #[inline]
@@ -522,14 +522,14 @@ impl Port for SocketPort {
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> io::Result<()> {
-        if !self.kind.options.contains(&option) {
+        if !self.transport.card.options.contains(&option) {
             return Err(unsupported());
         }
-        options::switch(self.socket.as_fd(), self.kind.family, option, on)
+        options::switch(self.socket.as_fd(), self.transport.family, option, on)
     }
 
     fn stamp_arrivals(&mut self) -> io::Result<()> {
-        if self.kind.family == Family::Unix {
+        if self.transport.family == Family::Unix {
             return Err(unsupported());
         }
         let stamping = self.stamping.get_or_insert_with(|| RefCell::new(Stamping::new(false)));
@@ -541,18 +541,18 @@ impl Port for SocketPort {
     }
 
     fn segments(&self) -> Option<Segments> {
-        if self.kind.has_tcp_info() { sockopt::segments(self.socket.as_fd()) } else { None }
+        if self.transport.has_tcp_info() { sockopt::segments(self.socket.as_fd()) } else { None }
     }
 
     fn sender_state(&self) -> Option<SenderState> {
-        if self.kind.has_tcp_info() { sockopt::sender_state(self.socket.as_fd()) } else { None }
+        if self.transport.has_tcp_info() { sockopt::sender_state(self.socket.as_fd()) } else { None }
     }
 }
 
 impl Drop for SocketPort {
     /// A datagram receiver does not notice that its sender closed, so an empty datagram reports it.
     fn drop(&mut self) {
-        if self.kind.is_datagram() {
+        if self.transport.is_datagram() {
             self.send_end();
         }
     }

@@ -7,11 +7,11 @@ use std::io;
 use std::net::SocketAddr;
 
 use hairpin_model::{AnsweredBy, Card, Receipt, Waiting, WhyNot};
-use socket2::{Protocol, SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket};
 
-use super::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
-use super::socket_kind::{ForeignLayer, Layer};
-use crate::foreign::{ForeignUse, MAX_ANSWER_BYTES, Scheme};
+use super::socket::{connect, listen, listen_on, loopback_detail};
+pub(crate) use super::socket_kind::{Foreign, SocketTransport};
+use crate::foreign::{ForeignUse, MAX_ANSWER_BYTES};
 use crate::options::Family;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::internet::server_end;
@@ -21,62 +21,19 @@ use crate::wires::{bad_address, check, failed, minimal_setup};
 pub(crate) const WAITINGS: &[Waiting] =
     if cfg!(feature = "async") { Waiting::ALL } else { Waiting::ALL.split_at(Waiting::Async as usize).0 };
 
-pub(crate) struct SocketTransport {
-    pub(crate) card: Card,
-    pub(crate) family: Family,
-    pub(crate) socket_type: Type,
-    pub(crate) protocol: Option<Protocol>,
-    /// Checks whether the kernel supports the protocol.
-    pub(crate) can_open: fn() -> Result<(), WhyNot>,
-    /// The part of the receipt that describes a bound socket; empty if unknown.
-    pub(crate) detail: fn(&Socket) -> String,
-    /// The protocol on the socket, if any.
-    pub(crate) layer: Option<Layer>,
-    /// If this protocol is over TLS, its name in the handshake (ALPN).
-    pub(crate) encrypted: Option<&'static [u8]>,
-    /// How it measures a server that is not Hairpin's, if it can.
-    pub(crate) foreign: Option<Foreign>,
-}
-
-/// How a transport measures a server that is not Hairpin's.
-#[derive(Clone, Copy)]
-pub(crate) struct Foreign {
-    pub(crate) schemes: &'static [Scheme],
-    /// Whether a request may have no body.
-    pub(crate) may_be_empty: bool,
-    pub(crate) open: ForeignLayer,
-}
-
 impl SocketTransport {
-    fn kind(&self) -> SocketKind {
-        let Self {
-            card: Card { name: transport, options, library, .. },
-            family,
-            socket_type,
-            protocol,
-            layer,
-            encrypted,
-            foreign,
-            ..
-        } = *self;
-        let library_options = library.map_or(&[][..], |library| library.options);
-        let foreign = foreign.map(|foreign| foreign.open);
-        SocketKind { transport, family, socket_type, protocol, options, library_options, layer, encrypted, foreign }
-    }
-
     /// Opens a socket and binds it to the server's address and port, or to an unused name that the kernel chooses
     /// ("autobind").
     fn bound(&self, setup: &Setup) -> Result<Socket, TransportError> {
-        let kind = self.kind();
-        let socket = kind.open(setup)?;
+        let socket = self.open(setup)?;
         if self.family == Family::Unix {
             let named = SockAddr::unix("").and_then(|any| socket.bind(&any));
-            named.map_err(|source| failed("name", &format!("a {kind} socket"), source, ""))?;
+            named.map_err(|source| failed("name", &format!("a {self} socket"), source, ""))?;
             return Ok(socket);
         }
         let address = SocketAddr::new(server_end(self.family, setup), setup.port);
         // Rounds can reuse the port although connections of the previous round are in TIME-WAIT.
-        let shared = if kind.is_datagram() { Ok(()) } else { socket.set_reuse_address(true) };
+        let shared = if self.is_datagram() { Ok(()) } else { socket.set_reuse_address(true) };
         shared.and_then(|()| socket.bind(&address.into())).map_err(|source| cannot_bind(address, source))?;
         Ok(socket)
     }
@@ -102,8 +59,8 @@ impl SocketTransport {
         check(&used.card, setup)?;
         let to: SocketAddr = address.parse().map_err(|_| bad_address(address, "ADDRESS:PORT"))?;
         let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
-        let kind = SocketKind { family, ..self.kind() };
-        connect(kind.open(setup)?, &to.into(), address, &kind, setup)
+        let transport = Self { family, ..self.clone() };
+        connect(transport.open(setup)?, &to.into(), address, &transport, setup)
     }
 }
 
@@ -129,7 +86,7 @@ impl Transport for SocketTransport {
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card, setup)?;
-        listen(self.bound(setup)?, &self.kind(), setup)
+        listen(self.bound(setup)?, self, setup)
     }
 
     fn listen_on(&self, passed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
@@ -137,7 +94,7 @@ impl Transport for SocketTransport {
             return Err(passed.unsupported(self.card.name));
         }
         check(&self.card, setup)?;
-        listen_on(passed, &self.kind(), setup)
+        listen_on(passed, self, setup)
     }
 
     fn foreign(&self) -> Option<ForeignUse> {
@@ -158,11 +115,11 @@ impl Transport for SocketTransport {
             return self.connect_to_foreign(address, setup);
         }
         check(&self.card, setup)?;
-        let (kind, to) = (self.kind(), self.parse(address, setup)?);
+        let to = self.parse(address, setup)?;
         // The client of a Unix datagram socket needs a name too, to receive answers.
-        let is_named = self.family == Family::Unix && kind.is_datagram();
-        let socket = if is_named { self.bound(setup)? } else { kind.open(setup)? };
-        connect(socket, &to, address, &kind, setup)
+        let is_named = self.family == Family::Unix && self.is_datagram();
+        let socket = if is_named { self.bound(setup)? } else { self.open(setup)? };
+        connect(socket, &to, address, self, setup)
     }
 }
 

@@ -43,7 +43,8 @@ pub(crate) fn open(
         Ok((connecting.await.map_err(|error| refusal(&error))?, endpoint))
     };
     let opened = runtime.complete(connecting, timeout).map_err(error)?;
-    let opened: Result<_, Refusal> = opened.ok_or_else(|| traffic.unanswered(&connected.kind, peer, timeout))?;
+    let opened: Result<_, Refusal> =
+        opened.ok_or_else(|| traffic.unanswered(connected.transport.card.name, peer, timeout))?;
     let (connection, endpoint) = opened?;
     let driven = driven(runtime, connected, &connection, endpoint, chosen);
     Ok(Box::new(ForeignQuic { driven, connection, server: Arc::clone(server), is_open: false, setup }))
@@ -60,7 +61,7 @@ struct ForeignQuic {
 impl Connection for ForeignQuic {
     fn open(&mut self) -> Result<Box<dyn Wire>, TransportError> {
         if std::mem::replace(&mut self.is_open, true) {
-            return Err(second_wire(self.driven.kind.transport));
+            return Err(second_wire(self.driven.transport.card.name));
         }
         let mailbox = Mailbox::default();
         let (connection, server, requests) = (self.connection.clone(), Arc::clone(&self.server), mailbox.clone());
@@ -73,7 +74,7 @@ impl Connection for ForeignQuic {
     }
 
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError> {
-        Err(second_wire(self.driven.kind.transport))
+        Err(second_wire(self.driven.transport.card.name))
     }
 }
 

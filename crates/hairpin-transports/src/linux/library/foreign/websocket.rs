@@ -22,7 +22,7 @@ pub(crate) fn open(
     server: &Arc<ForeignServer>,
 ) -> Result<Box<dyn Connection>, TransportError> {
     connected.set_nodelay()?;
-    let (kind, setup) = (connected.kind, connected.setup);
+    let (name, setup) = (connected.transport.card.name, connected.setup);
     let limit = usize::try_from(MAX_ANSWER_BYTES).ok();
     let config = WebSocketConfig::default().max_message_size(limit).max_frame_size(limit);
     let failed = |error: io::Error| match tls::refusal_in(&error) {
@@ -40,7 +40,7 @@ pub(crate) fn open(
         tungstenite::HandshakeError::Interrupted(_) => failed(io::ErrorKind::TimedOut.into()),
     })?;
     let peer = ForeignPeer { server: Arc::clone(server), waiting: VecDeque::new() };
-    connection(&kind, setup, WebSocketSession::new(socket, peer))
+    connection(name, setup, WebSocketSession::new(socket, peer))
 }
 
 fn as_io(error: Error) -> io::Error {
