@@ -235,7 +235,7 @@ pub(crate) fn runtime(connected: &Connected<'_>) -> Result<Runtime, TransportErr
 
 /// The socket, after the handshake of TLS if the transport is over TLS.
 fn socket_io(runtime: &mut Runtime, connected: &Connected<'_>) -> Result<SocketIo, TransportError> {
-    let Some(protocol) = connected.transport.encrypted else { return Ok(SocketIo::plain(runtime.handle())) };
+    let Some(protocol) = connected.transport.encrypted else { return Ok(SocketIo::Plain(runtime.handle())) };
     let (setup, end) = (connected.setup, connected.end);
     let encrypted = Identity::of(setup, &[protocol]).and_then(|identity| {
         let io = SocketIo::encrypted(runtime, identity.begin(end)?, setup.opening_timeout())?;

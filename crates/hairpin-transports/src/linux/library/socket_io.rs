@@ -10,19 +10,15 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use rustls::Connection;
 
 use super::runtime::{Handle, Runtime};
-use crate::system::hyper_io::HyperIo;
+use crate::system::hyper_io;
 
 /// A connected stream socket.
 pub(crate) enum SocketIo {
-    Plain(HyperIo),
+    Plain(Handle),
     Encrypted(Handle, Box<Connection>),
 }
 
 impl SocketIo {
-    pub(crate) fn plain(handle: Handle) -> Self {
-        Self::Plain(HyperIo(handle))
-    }
-
     /// Completes the handshake of TLS.
     ///
     /// # Errors
@@ -125,7 +121,7 @@ impl Read for SocketIo {
         mut into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let (handle, tls) = match self.get_mut() {
-            Self::Plain(socket) => return Pin::new(socket).poll_read(context, into),
+            Self::Plain(handle) => return hyper_io::poll_read(handle, context, into),
             Self::Encrypted(handle, tls) => (handle, tls),
         };
         loop {
@@ -160,7 +156,7 @@ impl Write for SocketIo {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let (handle, tls) = match self.get_mut() {
-            Self::Plain(socket) => return Pin::new(socket).poll_write_vectored(context, parts),
+            Self::Plain(handle) => return handle.poll_send_vectored(context, parts),
             Self::Encrypted(handle, tls) => (handle, tls),
         };
         if poll_send(handle, tls, context)?.is_pending() {
@@ -185,14 +181,16 @@ impl Write for SocketIo {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let (handle, tls) = match self.get_mut() {
-            Self::Plain(socket) => return Pin::new(socket).poll_shutdown(context),
-            Self::Encrypted(handle, tls) => (handle, tls),
+        let handle = match self.get_mut() {
+            Self::Plain(handle) => handle,
+            Self::Encrypted(handle, tls) => {
+                tls.send_close_notify();
+                if poll_send(handle, tls, context)?.is_pending() {
+                    return Poll::Pending;
+                }
+                handle
+            }
         };
-        tls.send_close_notify();
-        if poll_send(handle, tls, context)?.is_pending() {
-            return Poll::Pending;
-        }
         Poll::Ready(handle.socket().shutdown(std::net::Shutdown::Write))
     }
 }

@@ -19,7 +19,7 @@ use socket2::Socket;
 
 use super::limits::{Connection, IDLE_TIMEOUT, MAX_MESSAGE_BYTES};
 use crate::library::runtime::Runtime;
-use crate::system::hyper_io::HyperIo;
+use crate::library::socket_io::SocketIo;
 
 /// What HTTP/2 with prior knowledge begins with (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -35,7 +35,7 @@ pub(super) fn serve(stream: TcpStream, connection: &Connection) {
     let runtime = Runtime::new(Socket::from(stream));
     let (handle, of_requests) = (runtime.handle(), connection.clone());
     let service = service_fn(move |request| answer(request, of_requests.clone()));
-    let (io, has_ended) = (HyperIo(handle.clone()), Arc::new(AtomicBool::new(false)));
+    let (io, has_ended) = (SocketIo::Plain(handle.clone()), Arc::new(AtomicBool::new(false)));
     let ended = Arc::clone(&has_ended);
     if is_http2 {
         let mut builder = http2::Builder::new(handle.clone());

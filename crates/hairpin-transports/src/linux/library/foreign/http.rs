@@ -56,7 +56,7 @@ where
     let mut runtime = runtime(&connected)?;
     let (handle, target) = (runtime.handle(), Target::new(server, version)?);
     let io = match server.tls(&[version.protocol()]) {
-        None => SocketIo::plain(handle.clone()),
+        None => SocketIo::Plain(handle.clone()),
         Some(config) => {
             let tls = ClientConnection::new(config, server.name()?).map_err(|error| tls::refusal(&error))?;
             let shaken = SocketIo::encrypted(&mut runtime, tls.into(), connected.setup.opening_timeout());
