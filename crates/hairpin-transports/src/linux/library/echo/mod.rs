@@ -23,8 +23,6 @@ pub struct EchoProtocol {
     pub flag: &'static str,
     pub help: &'static str,
     pub feature: &'static str,
-    /// `None` if this build omits it.
-    start: Option<fn(SocketAddr, Rules) -> io::Result<EchoServer>>,
 }
 
 impl EchoProtocol {
@@ -33,37 +31,17 @@ impl EchoProtocol {
             flag: "http",
             help: "Echo requests over HTTP/1.1 and HTTP/2 (prior knowledge), without encryption, for clients other than Hairpin",
             feature: "http",
-            #[cfg(feature = "http")]
-            start: Some(|at, rules| listen(at, rules, http::serve)),
-            #[cfg(not(feature = "http"))]
-            start: None,
         },
         Self {
             flag: ECHO_FLAGS[0],
             help: "Echo the messages of gRPC calls, of any method, without encryption",
             feature: "http",
-            #[cfg(feature = "http")]
-            start: Some(|at, rules| listen(at, rules, http::serve)),
-            #[cfg(not(feature = "http"))]
-            start: None,
         },
-        Self {
-            flag: ECHO_FLAGS[1],
-            help: "Echo WebSocket messages, without encryption",
-            feature: ECHO_FLAGS[1],
-            #[cfg(feature = "websocket")]
-            start: Some(|at, rules| listen(at, rules, websocket::serve)),
-            #[cfg(not(feature = "websocket"))]
-            start: None,
-        },
+        Self { flag: ECHO_FLAGS[1], help: "Echo WebSocket messages, without encryption", feature: ECHO_FLAGS[1] },
         Self {
             flag: ECHO_FLAGS[2],
             help: "Echo QUIC streams and datagrams (ALPN hairpin-echo, hq-interop), with a certificate made at the start",
             feature: ECHO_FLAGS[2],
-            #[cfg(feature = "quic")]
-            start: Some(quic::start),
-            #[cfg(not(feature = "quic"))]
-            start: None,
         },
     ];
 
@@ -72,11 +50,18 @@ impl EchoProtocol {
     /// # Errors
     /// The address cannot be bound; of kind `Unsupported` if this build omits the protocol.
     pub fn start(&self, at: SocketAddr, rules: Rules) -> io::Result<EchoServer> {
-        let start = self.start.ok_or_else(|| {
-            let why =
-                format!("this build cannot; build Hairpin with `--features {}`, or `--features full`", self.feature);
-            io::Error::new(io::ErrorKind::Unsupported, why)
-        })?;
-        start(at, rules)
+        match (self.feature, at, rules) {
+            #[cfg(feature = "http")]
+            ("http", at, rules) => listen(at, rules, http::serve),
+            #[cfg(feature = "websocket")]
+            (feature, at, rules) if feature == ECHO_FLAGS[1] => listen(at, rules, websocket::serve),
+            #[cfg(feature = "quic")]
+            (feature, at, rules) if feature == ECHO_FLAGS[2] => quic::start(at, rules),
+            (omitted, ..) => {
+                let why =
+                    format!("this build cannot; build Hairpin with `--features {omitted}`, or `--features full`");
+                Err(io::Error::new(io::ErrorKind::Unsupported, why))
+            }
+        }
     }
 }
