@@ -8,7 +8,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{Capture, ExplainedPackets, Packet, RoundTrace};
 
 use super::headers::{Content, Headers, LinkLayer, Segment, headers};
-use super::numbering::{Numbering, window_bytes};
+use super::numbering::{self, Numbering};
 
 /// Maximum number of packets that are kept, and of connections. Both bound the memory that a capture can take.
 const MAX_PACKETS: u64 = 4_000_000;
@@ -145,7 +145,7 @@ impl Connections {
             self.figures.copies += 1;
         } else if self.kept < MAX_PACKETS {
             self.kept += 1;
-            let packet = connection.packet(at_ns, u64::from(frame.length_bytes), found, segment);
+            let packet = connection.packet(at_ns, frame.length_bytes, found, segment);
             // Second copies are those of another place.
             self.is_seen_twice |= *self.first_seen.get_or_insert(seen) != seen;
             if self.is_seen_twice || connection.packets.len() < MAX_UNTIL_TOLD {
@@ -221,7 +221,7 @@ impl Connection {
         (at_other != seen && self.packets[place].arrived_ns.is_none()).then_some(place)
     }
 
-    fn packet(&mut self, at_ns: u64, length_bytes: u64, found: &Headers, segment: &Segment) -> Packet {
+    fn packet(&mut self, at_ns: u64, length_bytes: u32, found: &Headers, segment: &Segment) -> Packet {
         let sender = self.sender(found);
         let [client, server] = &mut self.numbering;
         let (own, other) = if sender == 0 { (client, server) } else { (server, client) };
@@ -237,24 +237,10 @@ impl Connection {
         if let (None, Some(acknowledged)) = (other.as_ref(), segment.acknowledged) {
             *other = Some(Numbering::from_the_middle(acknowledged));
         }
-        let (first_byte, end_byte) = own.range(segment);
-        let ack_byte = other.as_ref().and_then(|other| Some(other.byte(segment.acknowledged?)));
         self.has_ended |= segment.fin || segment.rst;
         self.has_payload |= segment.payload_bytes > 0;
-        Packet {
-            at_ns,
-            arrived_ns: None,
-            from: if sender == 0 { End::Client } else { End::Server },
-            syn: segment.syn,
-            fin: segment.fin,
-            rst: segment.rst,
-            psh: segment.psh,
-            first_byte,
-            end_byte,
-            ack_byte,
-            window_bytes: window_bytes(segment, Some(own), other.as_ref()),
-            length_bytes,
-        }
+        let from = if sender == 0 { End::Client } else { End::Server };
+        numbering::packet(segment, from, (at_ns, length_bytes), own, other.as_ref())
     }
 
     fn finish(self) -> ObservedConnection {

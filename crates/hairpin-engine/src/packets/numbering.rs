@@ -1,5 +1,8 @@
 //! Counts the bytes of one direction of a connection from 0.
 
+use hairpin_model::Packet;
+use hairpin_model::trace::End;
+
 use super::headers::Segment;
 
 /// Converts the sequence numbers of a direction to byte numbers.
@@ -37,7 +40,7 @@ impl Numbering {
     }
 
     /// The byte number of `sequence`; 0 before byte 0.
-    pub(crate) fn byte(&self, sequence: u32) -> u64 {
+    fn byte(&self, sequence: u32) -> u64 {
         self.bounded(self.position(sequence))
     }
 
@@ -52,7 +55,7 @@ impl Numbering {
         u64::try_from(place.max(0)).unwrap_or(u64::MAX).min(self.closed_at.unwrap_or(u64::MAX))
     }
 
-    pub(crate) fn range(&mut self, segment: &Segment) -> (u64, u64) {
+    fn range(&mut self, segment: &Segment) -> (u64, u64) {
         let place = self.position(segment.sequence.wrapping_add(u32::from(segment.syn)));
         let (first, end) = (self.bounded(place), self.bounded(place + segment.payload_bytes as i128));
         // A reset may carry any sequence number, so its number is ignored.
@@ -66,10 +69,34 @@ impl Numbering {
     }
 }
 
+/// The packet of this segment. `own` is the direction in which `from` sent it.
+pub(crate) fn packet(
+    segment: &Segment,
+    from: End,
+    (at_ns, length_bytes): (u64, u32),
+    own: &mut Numbering,
+    other: Option<&Numbering>,
+) -> Packet {
+    let (first_byte, end_byte) = own.range(segment);
+    Packet {
+        at_ns,
+        arrived_ns: None,
+        from,
+        syn: segment.syn,
+        fin: segment.fin,
+        rst: segment.rst,
+        psh: segment.psh,
+        first_byte,
+        end_byte,
+        ack_byte: other.and_then(|other| Some(other.byte(segment.acknowledged?))),
+        window_bytes: other.and_then(|other| window_bytes(segment, own, other)),
+        length_bytes: length_bytes.into(),
+    }
+}
+
 /// The window that a segment advertises, in bytes; `None` if the scale is unknown. Windows are scaled if both SYNs offered
 /// it, except in the SYNs themselves (RFC 7323, section 2).
-pub(crate) fn window_bytes(segment: &Segment, own: Option<&Numbering>, other: Option<&Numbering>) -> Option<u64> {
-    let (own, other) = (own?, other?);
+fn window_bytes(segment: &Segment, own: &Numbering, other: &Numbering) -> Option<u64> {
     let is_scaled = other.window_shift.is_some() && !segment.syn;
     let window_bytes = u64::from(segment.window) << own.window_shift.filter(|_| is_scaled).unwrap_or(0);
     (own.has_syn && other.has_syn).then_some(window_bytes)

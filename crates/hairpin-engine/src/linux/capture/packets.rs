@@ -6,8 +6,8 @@ use hairpin_transports::HELLO_BYTES;
 
 use super::crossing::Crossing;
 use super::frame::Frame;
-use crate::packets::headers::{Segment, segment};
-use crate::packets::numbering::{Numbering, window_bytes};
+use crate::packets::headers::segment;
+use crate::packets::numbering::{Numbering, packet};
 use crate::realtime::RealtimeMap;
 
 /// The packets between the two ports, in the order in which they passed the interface. Omits frames without a
@@ -38,25 +38,9 @@ pub(super) fn crossed<'f>(
         if segment.syn {
             own.get_or_insert_with(|| Numbering::beginning(&segment, hello_bytes));
         }
-        let (first_byte, end_byte) = own.as_mut()?.range(&segment);
-        Some(Packet {
-            at_ns: map.engine_ns(frame.realtime_ns),
-            arrived_ns: arrived_realtime_ns.map(|ns| map.engine_ns(ns)),
-            from,
-            syn: segment.syn,
-            fin: segment.fin,
-            rst: segment.rst,
-            psh: segment.psh,
-            first_byte,
-            end_byte,
-            ack_byte: acknowledged(&segment, other.as_ref()),
-            window_bytes: window_bytes(&segment, own.as_ref(), other.as_ref()),
-            length_bytes: u64::from(frame.length_bytes),
-        })
+        let sent = (map.engine_ns(frame.realtime_ns), frame.length_bytes);
+        let arrived_ns = arrived_realtime_ns.map(|ns| map.engine_ns(ns));
+        Some(Packet { arrived_ns, ..packet(&segment, from, sent, own.as_mut()?, other.as_ref()) })
     };
     crossings.into_iter().filter_map(one).collect()
-}
-
-fn acknowledged(segment: &Segment, other: Option<&Numbering>) -> Option<u64> {
-    Some(other?.byte(segment.acknowledged?))
 }
