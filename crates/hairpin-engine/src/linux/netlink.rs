@@ -8,6 +8,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
+use rustix::net::netdevice::index_to_name;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
@@ -22,6 +23,7 @@ const MAX_DATAGRAMS: usize = 10_000;
 const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
+const IFADDRMSG_BYTES: usize = 8;
 const TCMSG_BYTES: usize = 20;
 
 // Constants that libc lacks: include/uapi/linux/{veth,if_link,gen_stats}.h.
@@ -165,11 +167,26 @@ impl Netlink {
         let mut kind = None;
         self.each_qdisc(|index, _, attributes| {
             if index == interface && kind.is_none() {
-                let text = find(attributes, libc::TCA_KIND).map(String::from_utf8_lossy);
-                kind = text.map(|text| text.trim_end_matches('\0').to_owned());
+                kind = text(attributes, libc::TCA_KIND);
             }
         })?;
         Ok(kind)
+    }
+
+    /// The name of the interface with this address.
+    pub(crate) fn interface_with(&mut self, address: IpAddr) -> io::Result<Option<String>> {
+        let mut request = Request::new(libc::RTM_GETADDR);
+        request.bytes.extend([0; IFADDRMSG_BYTES]);
+        let mut found = None;
+        self.each(request, libc::RTM_NEWADDR, |body| {
+            let attributes = body.get(IFADDRMSG_BYTES..).unwrap_or_default();
+            let own = find(attributes, libc::IFA_LOCAL).or_else(|| find(attributes, libc::IFA_ADDRESS));
+            if found.is_none() && own == Some(octets(address).as_slice()) {
+                // Only IPv4 addresses have a label.
+                found = word(body, 4).map(|index| (text(attributes, libc::IFA_LABEL), index));
+            }
+        })?;
+        Ok(found.and_then(|(label, index)| label.or_else(|| index_to_name(&self.socket, index).ok())))
     }
 
     /// Calls `of` with the interface, parent and attributes of each queueing discipline.
@@ -277,10 +294,7 @@ impl Request {
     }
 
     fn address(&mut self, kind: u16, address: IpAddr) {
-        match address {
-            IpAddr::V4(v4) => self.attribute(kind, &v4.octets()),
-            IpAddr::V6(v6) => self.attribute(kind, &v6.octets()),
-        }
+        self.attribute(kind, &octets(address));
     }
 
     fn text(&mut self, kind: u16, text: &str) {
@@ -354,12 +368,24 @@ pub(super) fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
+/// The text of the first attribute of kind `wanted`.
+fn text(attributes: &[u8], wanted: u16) -> Option<String> {
+    find(attributes, wanted).map(|text| String::from_utf8_lossy(text).trim_end_matches('\0').to_owned())
+}
+
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
 }
 
 fn family_number(family: i32) -> u8 {

@@ -1,54 +1,14 @@
-//! Finds the interface with an address (getifaddrs(3)), and reads an interface's driver data (`linux/ethtool.h`).
+//! Finds the interface with an address, and reads an interface's driver data (`linux/ethtool.h`).
 
-use std::ffi::CStr;
 use std::mem;
 use std::net::IpAddr;
 use std::ptr::null_mut;
 
 use super::device::{ask, ethtool};
+use crate::netlink::Netlink;
 
 pub(crate) fn name_of(address: IpAddr) -> Option<String> {
-    let address = address.to_canonical();
-    let mut first: *mut libc::ifaddrs = null_mut();
-    // SAFETY: the call writes a list to `first`, which is freed below and not used after that.
-    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        return None;
-    }
-    let mut found = None;
-    let mut next = first;
-    // SAFETY: each entry of the list is valid until the list is freed, and its `ifa_next` is null or another entry.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        // SAFETY: the address of an entry is null, or live and of the family that it states.
-        if unsafe { address_at(entry.ifa_addr) } == Some(address) {
-            // SAFETY: an entry has a name that ends in NUL.
-            found = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str().ok().map(str::to_owned);
-            break;
-        }
-        next = entry.ifa_next;
-    }
-    // SAFETY: the list was returned by getifaddrs and is no longer used.
-    unsafe { libc::freeifaddrs(first) };
-    found
-}
-
-/// The address in a `sockaddr`.
-///
-/// # Safety
-/// It is null, or points to an address of the family that it states.
-unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller guarantees that the pointer is valid; unaligned reads need no alignment.
-    unsafe {
-        match i32::from(address.as_ref()?.sa_family) {
-            libc::AF_INET => {
-                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
-                Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
-            }
-            libc::AF_INET6 => {
-                Some(IpAddr::from(address.cast::<libc::sockaddr_in6>().read_unaligned().sin6_addr.s6_addr))
-            }
-            _ => None,
-        }
-    }
+    Netlink::open().ok()?.interface_with(address.to_canonical()).ok()?
 }
 
 /// Maximum packet size that the interface sends, in bytes.
