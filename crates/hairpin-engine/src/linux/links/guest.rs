@@ -76,26 +76,26 @@ impl Guest {
         let refusals = system::refusals(&mut reader).unwrap_or_default();
         let (of_sys, of_all): (Vec<_>, Vec<_>) =
             refusals.into_iter().partition(|refusal| refusal.step == NamespaceStep::Sysfs);
-        let mut child = spawned.map_err(|error| match of_all.first() {
+        let child = spawned.map_err(|error| match of_all.first() {
             Some(refusal) => NotStarted::Link(namespace::failure(refusal)),
             None => NotStarted::Program(error),
         })?;
-        let foreign_sys = of_sys.first().map(namespace::failure);
-        match Process::with_id(child.id()) {
-            Ok(ended) => Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false, foreign_sys }),
-            Err(error) => {
-                drop(child.kill().and_then(|()| child.wait()));
-                Err(failed("watch a program in", error))
-            }
-        }
+        let mut guest = Self::of(child, group).map_err(|error| failed("watch a program in", error))?;
+        guest.foreign_sys = of_sys.first().map(namespace::failure);
+        Ok(guest)
     }
 
     /// Starts `command` where this process is, in its group. The program is killed when the thread that starts it ends.
     pub fn start_here(command: &mut Command) -> io::Result<Self> {
         system::die_with_this_thread(command);
-        let mut child = command.spawn()?;
+        Self::of(command.spawn()?, Group::Shared)
+    }
+
+    fn of(mut child: Child, group: Group) -> io::Result<Self> {
         match Process::with_id(child.id()) {
-            Ok(ended) => Ok(Self { child, ended, leads_group: false, waited_for: false, foreign_sys: None }),
+            Ok(ended) => {
+                Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false, foreign_sys: None })
+            }
             Err(error) => {
                 drop(child.kill().and_then(|()| child.wait()));
                 Err(error)
