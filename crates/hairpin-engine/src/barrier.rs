@@ -7,9 +7,6 @@ use hairpin_model::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const CONNECTED: u8 = b'+';
-/// Sent to the round's process once all flows are connected, followed by the time of this event in ns of the clock (8
-/// bytes, little endian).
-pub(crate) const GO: u8 = b'>';
 
 /// What a round that carries one of several flows needs: the existing network namespaces and its start time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,17 +27,12 @@ impl Barrier {
         let mut said = vec![CONNECTED];
         said.extend(server.unwrap_or(0).to_le_bytes());
         let said = output.write_all(&said).and_then(|()| output.flush());
-        match said.and_then(|()| read_go()) {
-            Ok((GO, begin_ns)) => Ok(begin_ns),
-            _ => Err(Failure::new(FailureKind::Closed, "another flow of the round failed", "see its own failure")),
+        let mut begin_ns = [0; 8];
+        match said.and_then(|()| io::stdin().lock().read_exact(&mut begin_ns)) {
+            Ok(()) => Ok(u64::from_le_bytes(begin_ns)),
+            Err(_) => {
+                Err(Failure::new(FailureKind::Closed, "another flow of the round failed", "see its own failure"))
+            }
         }
     }
-}
-
-fn read_go() -> io::Result<(u8, u64)> {
-    let (mut byte, mut begin_ns) = ([0], [0; 8]);
-    let mut input = io::stdin().lock();
-    input.read_exact(&mut byte)?;
-    input.read_exact(&mut begin_ns)?;
-    Ok((byte[0], u64::from_le_bytes(begin_ns)))
 }

@@ -28,7 +28,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::barrier::{Barrier, CONNECTED, GO};
+use crate::barrier::{Barrier, CONNECTED};
 use crate::child::{cannot, exit_status, leave, spawn};
 use crate::engine::Engine;
 use crate::foreign::ForeignTarget;
@@ -197,9 +197,7 @@ impl<'e> RoundProcess<'e> {
 
     /// Reports that all flows were connected at `begin_ns`, from which the start times of loads count.
     pub(crate) fn begin(&mut self, begin_ns: u64) -> Result<(), Failure> {
-        let mut said = vec![GO];
-        said.extend(begin_ns.to_le_bytes());
-        self.write(&said).map_err(|error| self.failed(&error))
+        self.write(&begin_ns.to_le_bytes()).map_err(|error| self.failed(&error))
     }
 
     /// Waits up to `within` for the result of the round; `None` if the round is still running.
