@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::ControlError;
 use hairpin_model::{Binding, Failure};
 use hairpin_transports::{Cookie, HELLO_BYTES, HelloKind, encode_hello, parse_hello};
-use ring::rand::{SecureRandom, SystemRandom};
 use socket2::Type;
 
 use crate::dial::{ControlConnection, open_socket};
@@ -72,10 +71,7 @@ impl DatagramCheck {
 /// # Errors
 /// The server does not answer over control, or no socket can be opened.
 pub fn check_datagrams(control: &mut ControlConnection, binding: Binding) -> Result<DatagramCheck, Failure> {
-    let mut cookie = [0; 16];
-    let random =
-        SystemRandom::new().fill(&mut cookie).map_err(|_| io::Error::other("the system gives no random bytes"));
-    random.map_err(|error| check_failure(&error))?;
+    let Cookie(cookie) = Cookie::draw().map_err(|error| check_failure(&error))?;
     let query = |control: &mut ControlConnection, ask: Ask| {
         let sent = control.frames.send_any(&ask);
         let answer = sent.and_then(|()| control.frames.receive_any::<DatagramsSeen>(CONTROL_TIMEOUT));

@@ -179,11 +179,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         });
         let came = read.map_err(|error| unreadable(&error))?;
         if let Some(kind) = unexpected {
-            return Err(Failure::new(
-                FailureKind::Unexpected,
-                format!("unexpected frame {kind:?} from the server"),
-                "use the same version of Hairpin at both ends",
-            ));
+            return Err(other_version(format!("unexpected frame {kind:?} from the server")));
         }
         let received_ns = self.client.clock.now_ns();
         for reply in std::mem::take(&mut self.answers) {
@@ -224,12 +220,13 @@ impl<'a, C: Clock> Shared<'a, C> {
 pub(super) fn unreadable(error: &ReadError) -> Failure {
     match error {
         ReadError::Wire(error) => broken("read from", error),
-        ReadError::NoFrame(error) => Failure::new(
-            FailureKind::Unexpected,
-            format!("cannot read from the shared connection: {error}"),
-            "use the same version of Hairpin at both ends",
-        ),
+        ReadError::NoFrame(error) => other_version(format!("cannot read from the shared connection: {error}")),
     }
+}
+
+/// The failure of a round whose other end sends something else than this version.
+pub(super) fn other_version(cause: String) -> Failure {
+    Failure::new(FailureKind::Unexpected, cause, "use the same version of Hairpin at both ends")
 }
 
 /// Whether the other end has closed the connection.

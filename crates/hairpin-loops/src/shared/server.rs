@@ -4,7 +4,7 @@ use hairpin_model::{Failure, FailureKind, Streamed};
 use hairpin_transports::Wire;
 
 use super::bulk::Bulk;
-use super::client::{is_closed, unreadable};
+use super::client::{is_closed, other_version, unreadable};
 use super::frames::{FrameKind, Incoming, Outgoing, ReceivedFrame};
 use super::{BulkOrder, POLL_INTERVAL_NS, Waits, broken};
 use crate::clock::Clock;
@@ -63,11 +63,7 @@ pub fn run<C: Clock>(
             Err(error) => return Err(unreadable(&error)),
         };
         if let Some(kind) = unexpected {
-            return Err(Failure::new(
-                FailureKind::Unexpected,
-                format!("unexpected frame {kind:?} from the client"),
-                "use the same version of Hairpin at both ends",
-            ));
+            return Err(other_version(format!("unexpected frame {kind:?} from the client")));
         }
         if out.queued() > MAX_UNANSWERED.min(MAX_UNANSWERED_BYTES / reply_size.max(1)) {
             return Err(Failure::new(
