@@ -69,7 +69,7 @@ fn a_queue_discipline_that_dropped_is_in_the_ledger_and_named() {
 /// Between two messages there is no progress for longer than the time-out.
 #[test]
 fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
-    let plan = "offered-load --transport udp,tcp --rate 0.5 --timeout 700ms --count 2 --warmup 0 --rounds 1 --placement same-cpu";
+    let plan = "offered-load --transport udp,tcp --rate 0.25 --timeout 2s --count 2 --warmup 0 --rounds 1 --placement same-cpu";
     let run = Place::new().json(plan);
     for ledger in ledgers(&run) {
         assert_eq!((number(&ledger["sent"]), number(&ledger["received"])), (2, 2), "{run}");
