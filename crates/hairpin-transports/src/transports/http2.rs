@@ -17,7 +17,7 @@ use crate::foreign::ForeignServer;
 use crate::library::foreign::http::{self as foreign, Requests, Version};
 use crate::library::http::{Outgoing, Sender, accept, connect};
 use crate::wire::{Connection, TransportError};
-use crate::wires::socket_kind::Connected;
+use crate::wires::description::Connected;
 use crate::wires::socket_transport::{Foreign, SocketTransport};
 
 pub(super) const HTTP2: SocketTransport = SocketTransport {

@@ -25,7 +25,7 @@ use crate::library::identity::SERVER_NAME;
 use crate::library::mailbox::Mailbox;
 use crate::library::port::Form;
 use crate::wire::{Connection, TransportError};
-use crate::wires::socket_kind::Connected;
+use crate::wires::description::Connected;
 use crate::wires::socket_transport::SocketTransport;
 
 pub(super) const REST: SocketTransport = SocketTransport {

@@ -18,8 +18,8 @@ use crate::library::mailbox::Mailbox;
 use crate::library::port::{Driven, Form};
 use crate::library::runtime::{Handle, Runtime};
 use crate::wire::{Connection, Setup, TransportError, Wire};
+use crate::wires::description::Connected;
 use crate::wires::failed;
-use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::SocketTransport;
 
 pub(super) const TCP_STREAMS: SocketTransport = SocketTransport {

@@ -10,9 +10,9 @@ use rustls::Connection as Tls;
 use super::tcp::{LAYERED, TCP};
 use crate::library::identity::Identity;
 use crate::wire::{Connection, TransportError};
+use crate::wires::description::Connected;
 use crate::wires::failed;
 use crate::wires::layer::{Io, Session, connection, handshake_failed};
-use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::SocketTransport;
 
 pub(super) const TLS: SocketTransport = SocketTransport {

@@ -16,8 +16,8 @@ use crate::library::foreign::websocket;
 use crate::library::identity::Identity;
 use crate::library::websocket::{Peer, WebSocketSession};
 use crate::wire::{Connection, TransportError};
+use crate::wires::description::Connected;
 use crate::wires::layer::{connection, handshake_failed};
-use crate::wires::socket_kind::Connected;
 use crate::wires::socket_transport::{Foreign, SocketTransport};
 
 pub(super) const WEBSOCKET: SocketTransport = SocketTransport {

@@ -17,7 +17,7 @@ use hairpin_model::{Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
 #[cfg(target_os = "linux")]
-pub(crate) use crate::linux::wires::{descriptor, hello, layer, pipe, port, socket, socket_kind, socket_transport};
+pub(crate) use crate::linux::wires::{description, descriptor, hello, layer, pipe, port, socket, socket_transport};
 use crate::wire::{Setup, TransportError, Unsupported, WireError};
 
 /// Refuses a setup that the card does not support.

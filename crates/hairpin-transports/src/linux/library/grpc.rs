@@ -23,7 +23,7 @@ use super::mailbox::Mailbox;
 use super::port::Form;
 use super::runtime::Handle;
 use crate::wire::{Connection, TransportError};
-use crate::wires::socket_kind::Connected;
+use crate::wires::description::Connected;
 
 /// What carries messages that are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::mailbox::{Mailbox, Mailboxes};
 use super::port::{Driven, Form};
 use super::runtime::{Handle, Runtime};
 use super::socket_io::SocketIo;
-use crate::linux::wires::socket_kind::Connected;
+use crate::linux::wires::description::Connected;
 use crate::wire::{Connection, Setup, TransportError, Wire};
 use crate::wires::layer::handshake_failed;
 use crate::wires::{failed, second_wire};

@@ -26,7 +26,7 @@ use super::mailbox::{Mailbox, Mailboxes};
 use super::port::{Driven, Form};
 use super::quic_io::{Established, Traffic, new_endpoint};
 use super::runtime::{Handle, Runtime};
-use crate::linux::wires::socket_kind::Connected;
+use crate::linux::wires::description::Connected;
 use crate::wire::{Connection, Setup, TransportError, Wire};
 use crate::wires::{failed, second_wire};
 

@@ -10,9 +10,9 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, SenderState};
 use rustls::Connection as Tls;
 
+use super::description::Connected;
 use super::descriptor::DescriptorWire;
 use super::port::{Miss, Port};
-use super::socket_kind::Connected;
 use super::socket_port::SocketPort;
 use crate::linux::readiness::{DescriptorState, Interest, Readiness, WireState};
 use crate::system::descriptor::{READABLE, WRITABLE, poll, poll_events};

@@ -1,6 +1,7 @@
 //! Shared parts of transports over descriptors.
 
 pub(crate) mod awaited;
+pub(crate) mod description;
 pub(crate) mod descriptor;
 pub(crate) mod hello;
 pub(crate) mod layer;
@@ -9,7 +10,6 @@ mod parts;
 pub(crate) mod pipe;
 pub(crate) mod port;
 pub(crate) mod socket;
-pub(crate) mod socket_kind;
 pub(crate) mod socket_port;
 pub(crate) mod socket_transport;
 mod stamping;

@@ -8,10 +8,10 @@ use hairpin_model::trace::End;
 use socket2::{SockAddr, Socket};
 
 use super::awaited::awaited;
+use super::description::{Connected, SocketTransport};
+pub(crate) use super::description::{facts, local_address};
 use super::descriptor::DescriptorWire;
 use super::hello::{self, Handshake, Nonce, PendingConnections};
-use super::socket_kind::{Connected, SocketTransport};
-pub(crate) use super::socket_kind::{facts, local_address};
 use super::socket_port::SocketPort;
 use crate::linux::binding;
 use crate::options::{Family, Moment};

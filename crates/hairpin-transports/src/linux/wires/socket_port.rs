@@ -9,10 +9,10 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, SenderState, Waiting, fact_names};
 use socket2::{Socket, Type};
 
+use super::description::SocketTransport;
 use super::hello::{self, Handshake, HelloKind};
 use super::offload::Offload;
 use super::port::{BatchResult, Miss, Port, unsupported};
-use super::socket_kind::SocketTransport;
 use super::stamping::{Completions, Stamping};
 use crate::batch::Batch;
 use crate::options::{self, Family};

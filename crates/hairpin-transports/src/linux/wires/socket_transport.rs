@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use hairpin_model::{AnsweredBy, Card, Receipt, Waiting, WhyNot};
 use socket2::{SockAddr, Socket};
 
+pub(crate) use super::description::{Foreign, SocketTransport};
 use super::socket::{connect, listen, listen_on, loopback_detail};
-pub(crate) use super::socket_kind::{Foreign, SocketTransport};
 use crate::foreign::{ForeignUse, MAX_ANSWER_BYTES};
 use crate::options::Family;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};

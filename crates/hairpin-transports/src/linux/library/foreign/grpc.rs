@@ -16,7 +16,7 @@ use crate::foreign::{ForeignServer, MAX_ANSWER_BYTES, Refusal, shown};
 use crate::library::grpc::Channel;
 use crate::library::http::{Client, Outgoing, Sender};
 use crate::library::port::Form;
-use crate::linux::wires::socket_kind::Connected;
+use crate::linux::wires::description::Connected;
 use crate::wire::{Connection, TransportError};
 
 pub(crate) fn open(

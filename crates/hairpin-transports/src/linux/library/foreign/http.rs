@@ -18,8 +18,8 @@ use crate::library::http::{Client, Ended, Outgoing, Sender, established, is_clos
 use crate::library::port::Form;
 use crate::library::runtime::Handle;
 use crate::library::socket_io::SocketIo;
+use crate::linux::wires::description::Connected;
 use crate::linux::wires::layer::handshake_failed;
-use crate::linux::wires::socket_kind::Connected;
 use crate::wire::{Connection, Setup, TransportError};
 
 /// What a request says about its sender.

@@ -15,7 +15,7 @@ use crate::library::port::{Driven, Form};
 use crate::library::quic::{MAX_READ_BYTES, PROTOCOL, driven, transport_config};
 use crate::library::quic_io::new_endpoint;
 use crate::library::runtime::Runtime;
-use crate::linux::wires::socket_kind::Connected;
+use crate::linux::wires::description::Connected;
 use crate::wire::{Connection, Setup, TransportError, Wire};
 use crate::wires::{failed, second_wire};
 

@@ -13,8 +13,8 @@ use tungstenite::{Error, Message};
 use super::tls;
 use crate::foreign::{ForeignServer, MAX_ANSWER_BYTES, Refusal, shown};
 use crate::library::websocket::{Peer, WebSocketSession};
+use crate::linux::wires::description::Connected;
 use crate::linux::wires::layer::{connection, handshake_failed};
-use crate::linux::wires::socket_kind::Connected;
 use crate::wire::{Connection, TransportError};
 
 pub(crate) fn open(
