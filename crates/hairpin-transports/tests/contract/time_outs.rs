@@ -62,19 +62,26 @@ pub(crate) fn receiving(subject: &Subject) -> Checked {
 pub(crate) fn waiting(subject: &Subject) -> Checked {
     let (mut client, _far) = subject.client(&subject.setup(100, LONG))?;
     for (at_most_us, waits) in [(10, 21), (100, 21), (1_000, 21), (50_000, 5)] {
-        let mut sleeps = Vec::new();
-        for _ in 0..waits {
-            let before = sleeps_so_far();
-            let ready = client.wait(Duration::from_micros(at_most_us)).map_err(text)?;
-            ensure!(!ready, "wait returns true, but nothing was sent");
-            sleeps.push(sleeps_so_far() - before);
+        // Packets of a library's own, such as those that find the path's MTU, wake the first waits.
+        let mut medians = Vec::new();
+        while medians.last().is_none_or(|median| *median > 1) {
+            ensure!(medians.len() < 5, "waits of {at_most_us} us without a message sleep {medians:?} times");
+            medians.push(median_sleeps(&mut *client, Duration::from_micros(at_most_us), waits)?);
         }
-        // The alarm of a blocking wire interrupts a few waits.
-        sleeps.sort_unstable();
-        let median = sleeps[waits / 2];
-        ensure!(median <= 1, "a wait of {at_most_us} us without a message sleeps {median} times");
     }
     if subject.waiting == Waiting::Spin { Ok(()) } else { interrupted_wait(&mut *client) }
+}
+
+/// The alarm of a blocking wire interrupts a few waits, which then sleep twice.
+fn median_sleeps(client: &mut dyn Wire, at_most: Duration, waits: usize) -> Result<u64, String> {
+    let mut sleeps = Vec::new();
+    for _ in 0..waits {
+        let before = sleeps_so_far();
+        ensure!(!client.wait(at_most).map_err(text)?, "wait returns true, but nothing was sent");
+        sleeps.push(sleeps_so_far() - before);
+    }
+    sleeps.sort_unstable();
+    Ok(sleeps[waits / 2])
 }
 
 /// Checks that a signal does not restart the time-out: the wait must end before `TIMEOUT` has passed since the signal.
