@@ -2,7 +2,7 @@
 //!
 //! Candidates are a geometric series of periods. Exploration halves the range of candidates until the shortest one that seems to
 //! hold is known. A confirmation on fresh data then decides: the period holds if the whole interval of its share of misses lies
-//! below the limit. If it does not, longer candidates are explored once more, in longer trials and against half the limit, so the
+//! below the limit. If it does not, longer candidates are explored once more, in longer trials and against a quarter of the limit, so the
 //! confidence of each confirmation is that of two.
 
 use hairpin_model::rare_events::{EventShare, event_share};
@@ -33,10 +33,10 @@ const CONFIRMED_MISSES: f64 = 11.7;
 /// Shortest time of a confirmation, if its longest allows: states of a machine last for seconds.
 const MIN_CONFIRMATION_NS: u64 = 30_000_000_000;
 
-/// How many trials that explore may take as long as the longest confirmation.
-const EXPLORED_IN_CONFIRMATION: u64 = 4;
+/// The longest trial of an exploration is the longest confirmation divided by this.
+const EXPLORATION_DIVISOR: u64 = 4;
 /// Shortest time of a trial of the second exploration, if its longest allows.
-const MIN_STATE_NS: u64 = 5_000_000_000;
+const MIN_SECOND_TRIAL_NS: u64 = 5_000_000_000;
 
 /// Most periods of a trial, so that it has at most 10 000 rounds.
 const MAX_PERIODS: u64 = 100_000_000;
@@ -144,14 +144,14 @@ impl Replay<'_> {
     fn run(&mut self) -> Result<Found, Next> {
         let exploration = Exploration { first: 0, min_ns: 0, max_share: self.search.max_misses / 2.0 };
         let Some(first) = self.explore(exploration)? else { return Ok(Found::NoneHolds) };
+        let last = self.search.last();
         let found = self.confirm(self.search.period_ns(first))?;
-        if matches!(found, Found::Confirmed { .. }) || first == self.search.last() {
+        if matches!(found, Found::Confirmed { .. }) || first == last {
             return Ok(found);
         }
-        let last = self.search.last();
         let second = Exploration {
             first: (first + RETRY).min(last),
-            min_ns: MIN_STATE_NS,
+            min_ns: MIN_SECOND_TRIAL_NS,
             max_share: self.search.max_misses / 4.0,
         };
         match self.explore(second)? {
@@ -183,7 +183,7 @@ impl Replay<'_> {
 
     fn seems_to_hold(&mut self, index: u32, exploration: Exploration) -> Result<bool, Next> {
         let (period_ns, max_misses) = (self.search.period_ns(index), self.search.max_misses);
-        let max_ns = self.search.max_confirmation_ns / EXPLORED_IN_CONFIRMATION;
+        let max_ns = self.search.max_confirmation_ns / EXPLORATION_DIVISOR;
         let affordable = affordable(max_ns, period_ns).max(1);
         let glanced = self.search.periods(GLANCE_MISSES, MIN_GLANCED).min(affordable);
         let glance = self.trial(Next::Explore { period_ns, periods: glanced })?;
